@@ -286,7 +286,7 @@ class CompiledLeg:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """A compiled conversion. ``function`` takes an object (a JSON tree) and returns another; it never changes its input.
+    """A compiled conversion. ``function`` takes an object (a JSON tree) and returns another; its input never changes.
 
     ``touched`` are the top-level fields that the route reads, apart from apiVersion and metadata: the values of all
     other fields are passed on unchanged. ``keeps``: some rule keeps values that it cannot convert, and records them

@@ -1,11 +1,11 @@
 """Finds bounds that differ between versions: values that one version admits and another refuses.
 
-A conversion carries such a value, and clients can read it. But the API server validates what is written: an object with
-a value out of the bounds of a version cannot be changed there in that field, and before Kubernetes 1.30 not at all.
-These are notes, no defects: an API may tighten its bounds, and then has to correct what is stored.
+Conversion passes such a value on, and clients can read it. But the API server validates every write: an object with a
+value out of a version's bounds cannot be changed there in that field, and before Kubernetes 1.30 not at all. These are
+notes, no defects: an API may tighten its bounds, and then has to correct the stored objects.
 
-Only fields whose value passes unchanged are compared; what a function makes is a matter for the laws. Patterns that
-differ are named in both directions, since which one admits more cannot be told.
+Only fields whose value passes unchanged are compared; the laws check the results of functions. Differing patterns are
+reported in both directions, because it is unknown which one admits more.
 
 Pure.
 """
@@ -25,7 +25,7 @@ from restow.crds.schema import schema_at
 
 __all__ = ["narrowed_bounds"]
 
-#: The least value or size that a keyword admits, and the largest; each with the keyword that excludes the border.
+#: Keywords for the smallest or largest admitted value or size, each with the keyword that excludes the bound itself.
 _LEAST: Final = ("minimum", "minLength", "minItems", "minProperties")
 _MOST: Final = ("maximum", "maxLength", "maxItems", "maxProperties")
 _EXCLUSIVE: Final = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
@@ -35,7 +35,7 @@ _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def narrowed_bounds(kind: KindGraph) -> list[Diagnostic]:
-    """Return a note for each bound by which a version refuses what another one admits; none without schemas."""
+    """Return a note for each bound by which a version refuses values of another one; none without schemas."""
     title = f"{kind.kind}.{kind.group}"
     found = []
     for spoke in kind.spokes.values():
@@ -53,7 +53,7 @@ def narrowed_bounds(kind: KindGraph) -> list[Diagnostic]:
 
 
 def _refused(mine: Mapping[str, Any], yours: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the keywords by which the second node refuses something that the first admits."""
+    """Yield the keywords by which the second node refuses a value that the first admits."""
     for keyword in (*_LEAST, *_MOST):
         theirs, ours = yours.get(keyword), mine.get(keyword)
         if theirs is None or (theirs == 0 and keyword.startswith("min") and keyword != "minimum"):
@@ -69,7 +69,7 @@ def _refused(mine: Mapping[str, Any], yours: Mapping[str, Any]) -> Iterator[tupl
 
 
 def _is_size(keyword: str, value: Any) -> bool:
-    """Say whether a format is one that the API server does not check."""
+    """Return whether a format is one that the API server does not check."""
     return keyword == "format" and value in ("int64", "double", "password")
 
 

@@ -1,12 +1,12 @@
-"""Checks the unions of rules (``when``) and completes them: what the hub calls a branch, and what no branch converts.
+"""Checks the unions of rules (``when``), and adds the hub's values and rules for fields that no branch converts.
 
-Both directions must put an object into the same branch. So no rule may convert a discriminator but by moving it, by a
-table, or by a default, and the values of a branch in the hub are those that such a rule makes of them. A field by whose
-presence a branch is decided stays where it is, or moves as a whole.
+Both directions must put an object into the same branch. So only a move, a table or a default may convert a
+discriminator, and this rule determines the hub's values of a branch. A field whose presence decides about a branch
+stays where it is, or moves as a whole.
 
 An object may have fields that only other branches convert: nothing but validation keeps an API server from storing it.
-What the target version does not declare of them goes to the stash. These rules are added here to each branch, and to
-the rest of the objects.
+The parts of them that the target version does not declare go to the stash. The rules for this are added here to each
+branch, and to the rest of the objects.
 
 Pure.
 """
@@ -42,7 +42,7 @@ __all__ = ["check_branches", "with_leftovers"]
 def check_branches(
     rules: Sequence[Rule], spoke: Schema | None, hub: Schema | None, findings: DiagnosticCollector
 ) -> tuple[Rule, ...]:
-    """Report what is wrong with the unions of a scope and those inside; return rules that know the hub's values."""
+    """Report the defects of the unions of a scope, at any depth; return rules that have the hub's values."""
     always = tuple(rule for rule in rules if not isinstance(rule, When))
     found = tuple(_checked(rule, always, spoke, hub, findings) for rule in rules)
     scope = branched(found)
@@ -73,7 +73,7 @@ def _checked(
 
 
 def _inside(rule: ScopedRules, spoke: Schema | None, hub: Schema | None) -> tuple[Schema | None, Schema | None]:
-    """Return the schemas of what a rule applies inside of."""
+    """Return the schemas of the objects that a rule applies inside of."""
     ours, theirs = schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, parse(rule.hub[0]))
     if rule.container == "list":
         return ours and ours.items, theirs and theirs.items
@@ -118,7 +118,7 @@ def _check_declared(rule: When, spoke: Schema | None, hub: Schema | None, findin
 
 @dataclass(frozen=True, slots=True)
 class _Mapped:
-    """What becomes of a discriminator: its path in the hub, and the rule that changes its values, if any."""
+    """The conversion of a discriminator: its path in the hub, and the rule that changes its values, if any."""
 
     hub: Path
     rule: Rule | None = None
@@ -146,7 +146,7 @@ def _check_discriminator(rule: When, always: Sequence[Rule], findings: Diagnosti
 
 
 def _is_meant(rule: Rule, values: Mapping[Side, tuple[Any, ...]], path: Path, hub: Path) -> bool:
-    """Say whether a default makes a missing discriminator one of these values."""
+    """Return whether a default gives a missing discriminator one of these values."""
     if not isinstance(rule, Default):
         return False
     side = rule.filled_in
@@ -175,7 +175,7 @@ def _touches(rule: Rule, spoke: Path, hub: Path) -> bool:
 
 
 def _mapped(rules: Sequence[Rule], path: Path) -> _Mapped | Rule:
-    """Return where a field of the spoke is in the hub, or the rule that makes something else of it."""
+    """Return the place of a field of the spoke in the hub, or the rule that changes it in another way."""
     for rule in rules:
         claims = [claim for claim in claimed_paths(rule, "spoke") if overlap([claim], [path])]
         if not claims:
@@ -249,7 +249,7 @@ def _takes(rule: Rule, spoke: Path, hub: Path) -> bool:
 
 
 def _makes(rule: Rule, spoke: Path, hub: Path) -> bool:
-    """Say whether a rule puts something into the deciding field on one side that is not in it on the other."""
+    """Return whether a rule can make the deciding field of one side without that of the other side."""
     if isinstance(rule, Private):
         return False
     ours = [starts_with(claim, spoke) for claim in claimed_paths(rule, "spoke")]
@@ -258,7 +258,7 @@ def _makes(rule: Rule, spoke: Path, hub: Path) -> bool:
 
 
 def with_leftovers(rules: Sequence[Rule], spoke: Schema | None, hub: Schema | None) -> tuple[Rule, ...]:
-    """Return the rules with what keeps, in each branch, the fields that only other branches convert."""
+    """Add rules to each branch that keep the fields which only other branches convert."""
     found = tuple(_complete(rule, spoke, hub) for rule in rules)
     if spoke is None or hub is None:
         return found
@@ -292,7 +292,7 @@ def _all_rules(union: Union) -> Iterator[Rule]:
 def _leftovers(own: Sequence[Rule], union: Union, spoke: Schema, hub: Schema) -> list[Rule]:
     """Return rules for the fields that only other branches than that of ``own`` claim.
 
-    Such a field is stashed if the other version does not declare it alike, with all that is around it and that the
+    Such a field is stashed if the other version does not declare it alike, together with all objects around it that the
     other version does not have either.
     """
     found: list[Rule] = []
@@ -310,7 +310,7 @@ def _leftovers(own: Sequence[Rule], union: Union, spoke: Schema, hub: Schema) ->
 
 
 def _foreign(path: Path, claimed: Sequence[Path], here: Schema, there: Schema) -> Path | None:
-    """Return the outermost field at or around ``path`` that the other version does not have, and no rule claims."""
+    """Return the outermost field at or around ``path`` that the other version lacks and no rule claims."""
     for length in range(1, len(path) + 1):
         place = path[:length]
         if overlap([place], claimed):

@@ -40,7 +40,7 @@ __all__ = [
 
 
 def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> bool:
-    """Report how two fields that take the same value differ; say whether it makes sense to look inside."""
+    """Report how two fields with the same value differ; return whether their inner fields should be compared."""
     ours, theirs = _type(spoke), _type(hub)
     if "untyped" in (ours, theirs) and ours != theirs:
         side: Side = "hub" if ours == "untyped" else "spoke"
@@ -98,7 +98,7 @@ def _refuse_opaque(by: Side, spoke: Path, hub: Path, keeps: str, findings: Diagn
 
 
 def _quoted(text: str) -> str:
-    """Return a path as an argument in a proposal."""
+    """Return a path as an argument of a suggested rule."""
     return f'"{text}"' if '"' not in text else f"'{text}'"
 
 
@@ -136,7 +136,7 @@ Cover = Callable[[Sequence[Rule], Schema, Schema, DiagnosticCollector], None]
 
 
 def check_mapped(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
-    """Report what does not fit in one rule; ``cover`` checks the fields of schemas that it compares or enters."""
+    """Report the misfits of one rule; ``cover`` checks the fields of schemas that the rule compares or enters."""
     match rule:
         case Move():
             _check_same(rule, spoke, hub, findings, cover)
@@ -169,7 +169,7 @@ def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Path, Path, Schema | 
 def _check_same(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
     ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
     if from_schema is ANY or to_schema is ANY:
-        return  # an undeclared field of an opaque object: only the author knows what stands there
+        return  # an undeclared field of an opaque object: only the author knows its content
     if from_schema is not None and to_schema is not None:
         places = (findings.place("spoke", ours), findings.place("hub", theirs))
         _compare(from_schema, to_schema, *places, findings, cover)
@@ -260,9 +260,9 @@ def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: Diagno
 
 
 def _entered(rule: ScopedRules, spoke: Schema, hub: Schema) -> tuple[Rule, ...]:
-    """Return the rules of what is inside: those that apply again too, as long as a schema describes something there.
+    """Return the inner rules, and those that apply again, as long as a schema describes something there.
 
-    A schema has an end, so its innermost level may lack the field; the first one may not.
+    A schema is finite, so its innermost level may lack the field; the first level may not.
     """
     again = []
     for each in rule.recursions:
@@ -274,7 +274,7 @@ def _entered(rule: ScopedRules, spoke: Schema, hub: Schema) -> tuple[Rule, ...]:
 
 
 def _other_scope(schema: Schema, path: str, rule: ScopedRules) -> str:
-    """Return the rule that goes into what the schema declares at a path."""
+    """Return the rule that enters what the schema declares at a path."""
     if schema.kind == "list":
         return f'It is a list: write rules.each("{path}", […])'
     if schema.kind == "map" and rule.container == "list":
@@ -317,7 +317,7 @@ _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 @dataclass(slots=True)
 class _Claims:
-    """Which rule claims a path of one side."""
+    """The rules that claim paths of one side."""
 
     rules: dict[Path, Rule]
 
@@ -327,14 +327,14 @@ class _Claims:
         return cls({parse(text): rule for rule in rules for text in rule.claims(side)})
 
     def below(self, path: Path) -> bool:
-        """Say whether something inside of ``path`` is claimed."""
+        """Return whether something inside of ``path`` is claimed."""
         return any(starts_with(claim, path) and claim != path for claim in self.rules)
 
 
 def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report everything in two schemas that the rules do not account for; without rules they must be alike.
+    """Report all fields of two schemas that the rules do not account for; without rules they must be alike.
 
-    What one branch of a union accounts for is accounted for.
+    A field that one branch of a union accounts for counts as accounted for.
     """
     if spoke.is_root or compare_types(spoke, hub, (), (), findings):
         always = tuple(flattened(rules))
@@ -396,7 +396,7 @@ class _Coverage:
             self._unclaimed(spoke, hub, path)
 
     def _one_sided(self, schema: Schema, path: Path, side: Side, other: Side) -> None:
-        """A field without a counterpart at its own path: everything inside of it must be claimed."""
+        """Check a field without a counterpart at its own path: everything inside of it must be claimed."""
         if self.claims[side].below(path):
             for name, field in schema.properties.items():
                 inner = (*path, name)

@@ -46,9 +46,9 @@ __all__ = [
 
 @dataclass(slots=True)
 class DiagnosticCollector:
-    """The diagnostics of one kind's spoke, and where in its two versions one is looking.
+    """The diagnostics of one kind's spoke, and the current place in its two versions.
 
-    ``answered`` has the rules that say what it means that a field is missing here.
+    ``answered`` has the rules that define the meaning of a missing field here.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class DiagnosticCollector:
         return self.spoke if side == "spoke" else self.hub
 
     def place(self, side: Side, path: Path) -> str:
-        """Return a path of that side as it is shown."""
+        """Return the text of a path of that side."""
         return shown(path, self.places[side])
 
     def add(self, side: Side, path: Path, problem: str, fix: str) -> None:
@@ -71,15 +71,15 @@ class DiagnosticCollector:
         self.say(side, self.place(side, path), problem, fix)
 
     def say(self, side: Side, place: str, problem: str, fix: str) -> None:
-        """Report a defect at a place that is written already."""
+        """Report a defect at a place that is already a text."""
         self.found.append(Diagnostic(self.kind, self.version(side), place, problem, fix))
 
     def below(self, spoke: str, hub: str) -> DiagnosticCollector:
-        """Return findings that report to the same list, for places below these two."""
+        """Return a collector that reports to the same list, for places below these two."""
         return replace(self, places={"spoke": spoke, "hub": hub}, answered={})
 
     def among(self, rules: Sequence[Rule]) -> DiagnosticCollector:
-        """Return findings that report to the same list, for an object that these rules convert."""
+        """Return a collector that reports to the same list, for an object that these rules convert."""
         answered: dict[tuple[Side, Path], Rule] = {}
         for rule in rules:
             if isinstance(rule, Waiver):
@@ -90,7 +90,7 @@ class DiagnosticCollector:
         return replace(self, answered=answered)
 
     def is_answered(self, side: Side, path: Path) -> bool:
-        """Say whether a rule says what it means that a required field is missing."""
+        """Return whether a rule defines the meaning of a missing required field."""
         return (side, path) in self.answered
 
 
@@ -106,7 +106,7 @@ def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
 
 
 def with_keys(rules: Sequence[Rule], hub: Schema | None) -> tuple[Rule, ...]:
-    """Return the rules with every ``each`` knowing the hub's list-map keys; without a schema it has none."""
+    """Return the rules in which every ``each`` has the hub's list-map keys; without a schema it has none."""
     return tuple(_known(rule, hub) for rule in rules)
 
 
@@ -136,20 +136,20 @@ _LABEL_PATH_LENGTH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A field that a rule claims, and the branches that the rule stands in: each of a union, with its own number."""
+    """A field that a rule claims, and the branches around the rule: for each union the number of the branch."""
 
     path: Path
     label: str
     branches: Mapping[Any, int]
 
     def excludes(self, other: _Claim) -> bool:
-        """Say whether no object has to obey both rules."""
+        """Return whether no object has to obey both rules."""
         return any(other.branches.get(union, number) != number for union, number in self.branches.items())
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where rules stand: in how many lists, in rules that apply again, and in which branches."""
+    """The surroundings of rules: the number of lists, whether rules apply again, and the branches."""
 
     stash_key: str
     is_root: bool = True
@@ -162,7 +162,7 @@ _Claims = Mapping[Side, list[_Claim]]
 
 
 def check_rules(rules: Sequence[Rule], findings: DiagnosticCollector, *, stash_key: str) -> tuple[Rule, ...]:
-    """Report what is wrong with the rules of a spoke; return those that can be looked into further."""
+    """Report the defects of a spoke's rules; return the rules that further checks can use."""
     return _check_scope(rules, findings, _Place(stash_key), {"spoke": [], "hub": []})
 
 
@@ -200,7 +200,7 @@ def _check_scope(
 
 
 def _layered(rule: Rule, rules: Sequence[Any]) -> Rule:
-    """Return a rule that implies a field knowing whether other rules convert the field, or something in it."""
+    """Return a rule that implies a field, marked as layered if other rules convert the field or its content."""
     if not isinstance(rule, Constant | Default) or (isinstance(rule, Constant) and rule.value != {}):
         return rule
     others = [other for other in flattened(rules) if isinstance(other, Rule) and other is not rule]
@@ -208,9 +208,9 @@ def _layered(rule: Rule, rules: Sequence[Any]) -> Rule:
 
 
 def _is_around(rule: Constant | Default, other: Rule) -> bool:
-    """Say whether a rule that implies a field may stand around another one: it fills in what that leaves.
+    """Return whether a rule that implies a field may surround another one: it fills in what the other leaves empty.
 
-    The other one converts what is in the field, or the field itself on the side that always has it.
+    The other rule converts the field's content, or the field itself on the side that always has it.
     """
     for side in _SIDES:
         path = _path(getattr(rule, side))
@@ -233,7 +233,7 @@ def _path(texts: Sequence[str]) -> Path | None:
 
 
 def _check_when(rule: When, findings: DiagnosticCollector) -> bool:
-    """Report what is wrong with the condition of a branch; say whether it can be decided."""
+    """Report the defects of a branch's condition; return whether it can be decided."""
     problem, fix, values = (
         "",
         'Give field= and equals=, or has=: when([…], field="spec.type", equals="S3")',
@@ -278,7 +278,7 @@ def _check_metadata(
 
 
 def _check_overlap(claim: _Claim, side: Side, claims: list[_Claim], findings: DiagnosticCollector) -> None:
-    """Report a field that another rule claims too, unless no object has to obey both; add it to the claims."""
+    """Report a field that another rule also claims, unless no object has to obey both; add it to the claims."""
     for other in claims:
         overlap = starts_with(claim.path, other.path) or starts_with(other.path, claim.path)
         if overlap and not claim.excludes(other):
@@ -293,7 +293,7 @@ def _check_overlap(claim: _Claim, side: Side, claims: list[_Claim], findings: Di
 
 
 def _check_rule(rule: Rule, findings: DiagnosticCollector, place: _Place) -> bool:
-    """Report what is wrong with one rule by itself; say whether it claims what its kind has to claim."""
+    """Report the defects of one rule by itself; return whether it claims the fields that its kind has to claim."""
     match rule:
         case Move(name="rename") if parse(rule.spoke[0])[:-1] != parse(rule.hub[0])[:-1]:
             findings.add("spoke", parse(rule.spoke[0]), f"{rule.label} names another object", "Use rules.move")
@@ -390,7 +390,7 @@ def _check_reads(reads: Sequence[str], rule: Rule, findings: DiagnosticCollector
 
 
 def _within(rule: ScopedRules, place: _Place) -> _Place:
-    """Return the place of what stands inside of a rule."""
+    """Return the place of the rules inside of a rule."""
     lists, is_again = place.lists + (rule.container == "list"), place.is_again or bool(rule.recurse)
     return _Place(place.stash_key, is_root=False, lists=lists, is_again=is_again)
 

@@ -1,9 +1,8 @@
-"""Drafts the rules between two versions from their schemas: what is certain as rules, the rest as open questions.
+"""Drafts the rules between two versions from their schemas: rules for certain cases, open questions for the rest.
 
 A draft accounts for every field. A field for which no rule is certain is kept in the stash, which loses nothing, and is
-an open question with the rule that it may be. So a draft may say too little, and never anything wrong in silence. What
-it means that a required field may be missing, and what identifies the items of a list, are findings of the check.
-
+reported as an open question with a possible rule. So a draft may be incomplete, but is never silently wrong. The check
+reports the required fields whose absence needs a meaning, and the lists whose items need keys.
 Pure.
 """
 
@@ -28,23 +27,23 @@ __all__ = ["DraftedRule", "Question", "RulesDraft", "drafted"]
 
 
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
-#: Words that say that a field is what another one was.
+#: Words that mark a field as the former form of another one.
 _OLD: Final = re.compile(r"deprecated|legacy|old|former|v[0-9]+((alpha|beta)[0-9]*)?")
 _SCOPES: Final[Mapping[Container, Callable[..., Rule]]] = {
     "list": rules.each,
     "map": rules.each_value,
     "object": rules.inside,
 }
-#: How deep a field may have moved into an object that only one version has.
+#: How deep inside of an object that only one version has a moved field is looked for.
 _DEEPEST: Final = 3
-#: How much of two objects of another name must be the same for them to be one object.
+#: The share of common fields from which two objects with different names may be the same object.
 _SHARED: Final = 0.5
 _CLOSE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class DraftedRule:
-    """A rule, and why it was drafted. ``inner`` are the drafts of the rules inside of it."""
+    """A rule, and the reason why it was drafted. ``inner`` are the drafts of the rules inside of it."""
 
     rule: Rule
     why: str
@@ -53,7 +52,7 @@ class DraftedRule:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What only an author knows: the place, the question, and the rule that is the answer if it is yes."""
+    """A question for the author: the place, the question, and the rule to use if the answer is yes."""
 
     place: str
     text: str
@@ -82,9 +81,9 @@ def drafted(spoke: Schema, hub: Schema, *, names: tuple[str, str]) -> RulesDraft
 
 @dataclass(slots=True)
 class _Scope:
-    """One object under comparison, with the objects in it; lists and maps have scopes of their own.
+    """One object under comparison, with its inner objects; lists and maps have scopes of their own.
 
-    ``around`` are its places in both versions. ``ours`` and ``theirs`` are the fields that one version alone has,
+    ``around`` are its places in both versions. ``ours`` and ``theirs`` are the fields that only one version has,
     ``common`` those that both have at the same place.
     """
 
@@ -97,7 +96,7 @@ class _Scope:
     common: list[tuple[Field, Field]] = field(default_factory=list)
 
     def compare(self, spoke: Schema, hub: Schema, at: Path) -> None:
-        """Go through two objects that are the same one."""
+        """Compare the fields of two objects that correspond to each other."""
         for name, schema in spoke.properties.items():
             if spoke.is_root and name in _IMPLICIT:
                 continue
@@ -114,7 +113,7 @@ class _Scope:
                 self.theirs.append(Field((*at, name), schema))
 
     def _both(self, one: Field, other: Field) -> None:
-        """Draft what makes a field of both versions the same."""
+        """Draft the rules for a field of both versions with different schemas."""
         inner = self._inside(one, other)
         if inner is not None:
             return
@@ -123,7 +122,7 @@ class _Scope:
             self._draft(found.rule, found.why)
             return
         if self._types(one) == self._types(other) and found is None:
-            return  # bounds and the like, which check notes
+            return  # differing bounds and the like, which the check notes
         self._draft(rules.stash(one.text), "each version keeps its own value: the two are not comparable")
         self._draft(rules.stash(hub=other.text), "as above")
         self._ask(one, found, f"is {_kind(one)} in {self.names[0]} and {_kind(other)} in {self.names[1]}")
@@ -133,7 +132,7 @@ class _Scope:
         return one.schema.node.get("type"), one.schema.int_or_string
 
     def _inside(self, one: Field, other: Field) -> bool | None:
-        """Look into a field whose two ends hold objects; None if they do not hold the same."""
+        """Compare the inner objects of a field; None if the two versions hold different kinds of values."""
         ours, theirs = one.schema, other.schema
         if one.path == other.path and ours.properties and theirs.properties and ours.kind == theirs.kind == "map":
             self.compare(ours, theirs, one.path)
@@ -166,7 +165,7 @@ class _Scope:
         return True
 
     def rename_key(self, ours: Sequence[str], theirs: Sequence[str]) -> None:
-        """Draft that the one key of a list's items has another name."""
+        """Draft a rename of the only key of a list's items."""
         mine = [each for each in self.ours if each.path == tuple(ours)]
         yours = [each for each in self.theirs if each.path == tuple(theirs)]
         if mine and yours and bare(mine[0].schema.node) == bare(yours[0].schema.node):
@@ -175,9 +174,9 @@ class _Scope:
             self.theirs.remove(yours[0])
 
     def _twins(self) -> None:
-        """Ask whether a field that both versions have was meant to move: another one looks the same, and is called old.
+        """Ask whether a common field was meant to move, because a field with the same schema is marked as old.
 
-        Such a field passes unchanged, which is wrong if only its name has stayed.
+        A common field passes unchanged, which is wrong if only its name has stayed.
         """
         for (one, other), side in product(self.common, ("spoke", "hub")):
             mine, lone = (one, self.theirs) if side == "spoke" else (other, self.ours)
@@ -192,7 +191,7 @@ class _Scope:
                     self.questions.append(Question(place, said, python_source(rules.move(*paths))))
 
     def pair(self) -> None:
-        """Find what the fields that one version alone has are in the other one, and keep the others."""
+        """Pair the fields that only one version has with those of the other version, and keep the others."""
         self._twins()
         used: dict[Side, list[Path]] = {"spoke": [], "hub": []}
         found = sorted(self._candidates(), key=lambda each: each[0], reverse=True)
@@ -237,7 +236,7 @@ class _Scope:
                     yield (guess.is_certain, same_place, guess.score, -depth), one, other, guess
 
     def _is_common(self, one: Field, other: Field) -> bool:
-        """Say whether a name is no hint that a field has moved, because others have it too."""
+        """Return whether a name is no hint of a move, because other fields have it too."""
         if one.path[:-1] == other.path[:-1]:
             return False
         both = [pair[0] for pair in self.common]
@@ -255,7 +254,7 @@ class _Scope:
         found: Sequence[tuple[object, Field, Field, Likely]],
         used: dict[Side, list[Path]],
     ) -> Field | None:
-        """Return another field that a field is as likely to be; None if there is none."""
+        """Return another field that is an equally likely counterpart; None if there is none."""
         for _, left, right, rival in found:
             if not rival.is_certain or rival.score < guess.score - _CLOSE or rival is guess:
                 continue
@@ -269,7 +268,7 @@ class _Scope:
         return None
 
     def _keep(self, side: Side, fields: Sequence[Field], used: Sequence[Path]) -> None:
-        """Draft that the stash keeps what is left of the fields that one version alone has."""
+        """Draft that the stash keeps the rest of the fields that only one version has."""
         other = self.names[1] if side == "spoke" else self.names[0]
         for each in fields:
             for left in _unused(each, used):
@@ -293,7 +292,7 @@ def _kind(one: Field) -> str:
 
 
 def _with_inner(one: Field, depth: int = 0) -> Iterator[Field]:
-    """Yield a field, and those in it if it is an object."""
+    """Yield a field, and its inner fields if it is an object."""
     yield one
     if depth < _DEEPEST:
         for name, schema in one.schema.properties.items():
@@ -301,7 +300,7 @@ def _with_inner(one: Field, depth: int = 0) -> Iterator[Field]:
 
 
 def _unused(one: Field, used: Sequence[Path]) -> Iterator[Field]:
-    """Yield what is left of a field: all of it, or what in it no rule has."""
+    """Yield the rest of a field: the whole field, or the inner fields that no rule has."""
     if one.path in used:
         return
     if not any(starts_with(path, one.path) for path in used):

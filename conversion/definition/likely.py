@@ -1,7 +1,8 @@
-"""What two fields of two versions are likely to be to each other, as a rule.
+"""Guesses the rule between two fields of two versions.
 
-A guess is certain if the names are one name, and the schemas leave one reading open. Everything else is a doubt: the
-rule may be right, and only an author knows. A change of the unit, the range or the meaning is never a rename.
+A guess is certain if the two names are equivalent, and the schemas allow only one interpretation. Everything else is a
+doubt: the rule may be right, and only an author knows. A change of the unit, the range or the meaning is never a
+rename.
 
 Pure.
 """
@@ -42,7 +43,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Likely:
-    """A guess: the rule (None if it is not known), why, and what stands against it if it is not certain."""
+    """A guess: the rule (None if unknown), the reason, and the objection to it if it is not certain."""
 
     rule: Rule | None
     why: str
@@ -51,18 +52,18 @@ class Likely:
 
     @property
     def is_certain(self) -> bool:
-        """Whether nothing stands against it."""
+        """Whether there is no objection."""
         return not self.doubt
 
 
-#: What is no constraint of a value.
+#: Keywords that do not constrain a value.
 _WORDS_ONLY: Final = frozenset({"description", "title", "example", "x-kubernetes-validations", "default"})
 _NUMBERS: Final = frozenset({"integer", "number"})
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
-#: How alike two names must be for a doubt to be worth a question.
+#: The likeness of two names from which a doubt is worth a question.
 _ALIKE: Final = 0.5
 _MOSTLY_ALIKE: Final = 0.8
-#: Names that stand in many objects, so that the same name elsewhere is no hint that a field has moved.
+#: Names that occur in many objects, so that the same name elsewhere is no hint of a move.
 _COMMON: Final = frozenset(
     [
         *("annotations", "config", "count", "data", "description", "enabled", "host", "id", "image", "items", "key"),
@@ -75,7 +76,7 @@ _QUANTITY_PATTERN: Final = re.compile(r"KMGTPE|\[eE\]")
 
 
 def bare(node: Any) -> Any:
-    """Return a schema node without what only describes it."""
+    """Return a schema node without its descriptive keywords."""
     if isinstance(node, Mapping):
         named = {
             name: {each: bare(child) for each, child in value.items()} if name == "properties" else bare(value)
@@ -87,7 +88,7 @@ def bare(node: Any) -> Any:
 
 
 def likely(spoke: Field, hub: Field) -> Likely | None:
-    """Return what the fields are likely to be to each other; None if nothing speaks for it."""
+    """Return the likely rule between the fields; None if nothing suggests one."""
     return next((found for find in _FINDERS if (found := find(spoke, hub)) is not None), None)
 
 
@@ -96,7 +97,7 @@ def _paths(spoke: Field, hub: Field) -> tuple[str, str | None]:
 
 
 def _numbers(spoke: Field, hub: Field) -> Likely | None:
-    """Two numbers, of which one at least names its unit."""
+    """Guess a rule between two numbers, of which at least one names its unit."""
     if not {_type(spoke), _type(hub)} <= _NUMBERS:
         return None
     (ours, one), (theirs, other) = without_unit(spoke.name), without_unit(hub.name)
@@ -122,7 +123,7 @@ def _numbers(spoke: Field, hub: Field) -> Likely | None:
 
 
 def _text_and_number(spoke: Field, hub: Field) -> Likely | None:
-    """A duration or a quantity as a text, and a number in a unit."""
+    """Guess a rule between a text with a duration or a quantity, and a number in a unit."""
     kinds = _type(spoke), _type(hub)
     if kinds[0] in ("string", "int-or-string") and kinds[1] in _NUMBERS:
         text, number, side = spoke, hub, "spoke"
@@ -155,7 +156,7 @@ def _text_and_number(spoke: Field, hub: Field) -> Likely | None:
 
 
 def _other_type(spoke: Field, hub: Field) -> Likely | None:
-    """One scalar as another type."""
+    """Guess a rule between scalars of different types."""
     one, other = _type(spoke), _type(hub)
     kinds = {"int-or-string", *_SCALARS}
     if one == other or {one, other} - kinds or not are_one_name(spoke.name, hub.name):
@@ -174,7 +175,7 @@ def _articled(kind: str) -> str:
 
 
 def _value_and_list(spoke: Field, hub: Field) -> Likely | None:
-    """A value that became a list of such values, or the other way round; a text that became a list."""
+    """Guess a rule between a value and a list of such values, or between a text and a list."""
     kinds = _type(spoke), _type(hub)
     if "array" not in kinds or kinds[0] == kinds[1]:
         return None
@@ -218,7 +219,7 @@ def _list_and_map(spoke: Field, hub: Field, listed: Field, items: Schema, entrie
 
 
 def _wrapped(spoke: Field, hub: Field) -> Likely | None:
-    """A scalar that became the field of an object of the same name."""
+    """Guess a rule between a scalar and a field of an object of the same name."""
     kinds = _type(spoke), _type(hub)
     if "object" not in kinds or not set(kinds) & _SCALARS or not are_one_name(spoke.name, hub.name):
         return None
@@ -238,7 +239,7 @@ def _wrapped(spoke: Field, hub: Field) -> Likely | None:
 
 
 def _same_type(spoke: Field, hub: Field) -> Likely | None:
-    """The same kind of value: a rename, a move, other names of values, or an object with other fields in it."""
+    """Guess a rule between values of one type: a rename, a move, other names of values, or other fields inside."""
     kind = _type(spoke)
     if kind != _type(hub) or not kind:
         return None
@@ -300,7 +301,7 @@ def _doubt_of_names(left: str, right: str) -> str:
 
 
 def _doubt_of_place(spoke: Field, hub: Field) -> str:
-    """Return what stands against a field in another object."""
+    """Return the objection to a field in another object."""
     if spoke.path[:-1] == hub.path[:-1]:
         return ""
     if {spoke.name.lower(), hub.name.lower()} & _COMMON:

@@ -1,16 +1,16 @@
-"""Reports what the rules of a kind may lose, and demands keys of lists whose items can lose something.
+"""Reports what the rules of a kind may lose, and requires keys of lists whose items can lose something.
 
-The stash keeps what one version does not have, so that the way back restores it. Only what is dropped or forgotten is
-lost, and only what is waived is missing, each for a reason that the author gives (``rule_losses``).
+The stash keeps the fields that one version does not have, so that the way back restores them. Only dropped or forgotten
+values are lost, and only waived fields are missing, each for a reason that the author gives (``rule_losses``).
 
-Items of a list without keys are the exception. The stash finds an item that has no key by what is shown of it, and an
-edited one by its place. Where several edits come together, neither is enough: what the item hid is lost. So every rule
-inside of ``each`` that leaves something in the stash, at any depth, needs ``key=``, or ``acknowledge=`` with the reason
-why such edits do no harm. A kind's ``keyless`` gives one reason for many lists.
+Items of a list without keys are the exception. The stash finds an item without a key by its visible fields, and an
+edited one by its place. If several edits come together, neither is enough, and the item's hidden fields are lost. So
+every rule inside of ``each`` that leaves something in the stash, at any depth, needs ``key=``, or ``acknowledge=`` with
+the reason why such edits do no harm. A kind's ``keyless`` gives one reason for many lists.
 
-A key is proposed from the schemas: fields by which one version, or a CEL rule of the list, keeps items apart; else a
-required field of a usual name, any other required one, or an optional one of a usual name. Both versions must declare
-it, and no rule may change its value.
+The schemas suggest a key: fields by which one version, or a CEL rule of the list, distinguishes items; else a required
+field of a usual name, any other required one, or an optional one of a usual name. Both versions must declare it, and no
+rule may change its value.
 
 Pure.
 """
@@ -65,20 +65,20 @@ class Loss(StrEnum):
 
     LOSSLESS = "lossless"
     STASHED = "stashed"
-    """The stash keeps what the other version does not have."""
+    """The stash keeps data that the other version does not have."""
     DROPPED = "dropped"
-    """It is let go, knowingly."""
+    """The data is dropped on purpose."""
     WAIVED = "waived"
-    """Nothing is lost; the result may lack a field that its version requires, knowingly."""
+    """Nothing is lost; the result may lack a required field, on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleLoss:
-    """One rule between a version and the hub: ``up`` is to the hub, ``down`` from it; ``reason`` is why something is
-    dropped or missing, or why a list needs no keys.
+    """One rule between a version and the hub: ``up`` is to the hub, ``down`` from it.
 
-    ``paths`` are the fields in the version and in the hub, as ``restow.crds`` writes them. ``branch`` is the condition
-    of a rule that holds for one branch of a union. ``keeps``: what the rule cannot convert goes to the stash as it is.
+    ``reason`` is why something is dropped or missing, or why a list needs no keys. ``paths`` are the fields in the
+    version and in the hub, as ``restow.crds`` writes them. ``branch`` is the condition of a rule that holds for one
+    branch of a union. ``keeps``: values that the rule cannot convert go to the stash as they are.
     """
 
     kind: str
@@ -138,7 +138,7 @@ def _below(around: str, text: str) -> str:
 
 
 def judged(rule: Rule) -> tuple[Loss, Loss, str]:
-    """Return what one rule does with information going up and going down, and the author's reason if it has one."""
+    """Return what one rule does with information going up and going down, and the author's reason if there is one."""
     match rule:
         case Private():
             loss = Loss.STASHED if rule.acknowledge is None else Loss.DROPPED
@@ -171,7 +171,7 @@ _USUAL: Final = ("name", "id", "key", "type")
 _SCALARS: Final = ("string", "integer")
 _MOST_NAMED: Final = 3
 
-#: How CEL says that a field is unique: ``self.all(x, self.exists_one(y, x.name == y.name))``.
+#: A CEL expression that requires a unique field: ``self.all(x, self.exists_one(y, x.name == y.name))``.
 _UNIQUE: Final = re.compile(r"exists_one\(\s*(\w+)\s*,\s*(?:(\w+)\.(\w+)\s*==\s*(\w+)\.(\w+))\s*\)")
 
 
@@ -190,10 +190,10 @@ class AcceptedList:
 def accept_keyless_lists(
     rules: Sequence[Rule], keyless: Sequence[Keyless]
 ) -> tuple[tuple[Rule, ...], frozenset[tuple[Keyless, str]]]:
-    """Return the rules, those of lists that ``keyless`` covers with its reason, and the patterns that cover one.
+    """Add the reasons of ``keyless`` to the rules of the lists that it covers; also return the patterns in use.
 
-    Only a list that needs keys is covered, one that neither has them nor a reason of its own. The first of several
-    patterns counts, and the others cover it too.
+    Only a list that needs keys is covered: one that has neither keys nor a reason of its own. If several patterns match
+    a list, the first one gives the reason, and all of them count as used.
     """
     reasons: dict[str, str] = {}
     covering: set[tuple[Keyless, str]] = set()
@@ -225,7 +225,7 @@ def check_keyless_lists(
 ) -> None:
     """Report the lists without keys whose items have rules that leave something in the stash.
 
-    The schemas are those of the objects that the rules apply to, None where they are unknown.
+    The schemas are those of the objects that the rules apply to, None if unknown.
     """
     for rule in flattened(rules):
         if not isinstance(rule, ScopedRules):
@@ -249,7 +249,7 @@ def check_keyless_lists(
 def _check_list(
     rule: ScopedRules, spoke: Schema | None, hub: Schema | None, path: Path, findings: DiagnosticCollector
 ) -> None:
-    is_map = hub is not None and hub.list_type == "map"  # whose keys another check asks for
+    is_map = hub is not None and hub.list_type == "map"  # another check requires its keys
     if rule.keys or rule.acknowledge is not None or is_map:
         return
     lossy = list(dict.fromkeys(_lossy(rule)))
@@ -265,7 +265,7 @@ def _check_list(
 
 
 def _lossy(rule: ScopedRules) -> Iterator[str]:
-    """Yield the labels of the rules that leave something in the stash: its ``hide``, and what is inside."""
+    """Yield the labels of the rules that leave something in the stash: the list's ``hide``, and rules inside."""
     if rule.hide is not None:
         yield "hide="
     for inner in flattened(rule.rules):
@@ -287,7 +287,7 @@ def _remedy(rule: ScopedRules, keys: Sequence[str], hub: Schema | None) -> str:
 
 
 def proposed_keys(rule: ScopedRules, spoke: Schema | None, hub: Schema | None) -> tuple[str, ...]:
-    """Return the hub's fields that may identify an item of a list, the schemas being those of the list; or none."""
+    """Return the hub's fields that may identify an item, given the schemas of the list; empty if there are none."""
     ours, theirs = spoke and spoke.items, hub and hub.items
     if theirs is None or ours is None:
         return ()
@@ -304,7 +304,7 @@ def proposed_keys(rule: ScopedRules, spoke: Schema | None, hub: Schema | None) -
 
 
 def _chosen(names: dict[str, str], spoke: Schema | None, hub: Schema | None) -> tuple[str, ...]:
-    """Choose among fields of the hub's items, each with its name in the spoke's."""
+    """Choose among fields of the hub's items, given their names in the spoke's items."""
     assert spoke is not None
     assert hub is not None
     assert hub.items is not None

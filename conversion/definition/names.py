@@ -1,6 +1,7 @@
-"""What the name of a field says: its words, the unit of a number, and whether two names can mean the same.
+"""Reads the names of fields: their words, the unit of a number, and whether two names can mean the same.
 
-Names tell what no schema does: ``timeoutMinutes`` and ``timeoutSeconds`` are both integers, and no rename.
+Names show differences that schemas do not: ``timeoutMinutes`` and ``timeoutSeconds`` are both integers, but one is no
+rename of the other.
 
 Pure.
 """
@@ -17,7 +18,7 @@ __all__ = ["Unit", "are_one_name", "likeness", "means_another", "singular", "wit
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-#: Words that only mean one longer word; any other beginning of a word may be another word (port, portal).
+#: Abbreviations of exactly one longer word; any other beginning of a word may be another word (port, portal).
 _ABBREVIATIONS: Final = {
     "addr": "address",
     "anno": "annotations",
@@ -43,9 +44,9 @@ _ABBREVIATIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The unit of a number: what it measures, how large it is in the smallest sense of that, and its symbol.
+    """The unit of a number: its quantity, its size in the smallest unit of that quantity, and its symbol.
 
-    ``is_vague``: people mean two different sizes by it (MB).
+    ``is_vague``: the unit is used with two different sizes (MB).
     """
 
     measures: str
@@ -83,7 +84,7 @@ def _units() -> dict[str, Unit]:
 
 _UNITS: Final = _units()
 
-#: Words that make two names mean different things if only one of them has any, or each has another one.
+#: Words that give two names different meanings if only one name has them, or each has another one.
 _OPPOSITES: Final = tuple(
     frozenset(each.split())
     for each in (
@@ -126,7 +127,7 @@ _OPPOSITES: Final = tuple(
 
 
 def words(name: str) -> tuple[str, ...]:
-    """Return the words of a name in camel case, in lower case."""
+    """Return the words of a camel-case name, in lower case."""
     return tuple(word.lower() for word in _WORDS.findall(name))
 
 
@@ -141,7 +142,7 @@ def without_unit(name: str) -> tuple[str, Unit | None]:
 
 
 def singular(name: str) -> str:
-    """Return a name in the singular, in lower case, as far as it is regular."""
+    """Return a name in the singular, in lower case; irregular forms are not handled."""
     name = name.lower()
     if name.endswith("ies"):
         return f"{name[:-3]}y"
@@ -151,7 +152,7 @@ def singular(name: str) -> str:
 
 
 def are_one_name(left: str, right: str) -> bool:
-    """Say whether two names are the same one, spelled or abbreviated differently: ttl and timeToLive."""
+    """Return whether two names are one name, spelled or abbreviated differently: ttl and timeToLive."""
     if means_another(left, right):
         return False
     ours, theirs = words(left), words(right)
@@ -173,7 +174,7 @@ def _initials(parts: tuple[str, ...]) -> str:
 
 
 def means_another(left: str, right: str) -> bool:
-    """Say whether one of two names has a word by which it says something else: another unit, an opposite."""
+    """Return whether one of two names has a word that changes its meaning: another unit, an opposite."""
     if without_unit(left)[1] != without_unit(right)[1]:
         return True
     ours, theirs = frozenset(words(left)), frozenset(words(right))
@@ -185,7 +186,7 @@ def means_another(left: str, right: str) -> bool:
 
 
 def likeness(left: str, right: str) -> float:
-    """Say how alike two names are, from 0 to 1: by their letters, or because one abbreviates the other."""
+    """Return how alike two names are, from 0 to 1: by their letters, or because one abbreviates the other."""
     if left.lower() == right.lower():
         return 1.0
     if are_one_name(left, right):

@@ -1,8 +1,8 @@
-"""Finds opaque fields that no rule looks into: what stands there passes as it is, whatever the versions call it.
+"""Finds opaque fields that no rule enters: their content passes unchanged, whatever its fields are called.
 
-No schema describes what is below ``x-kubernetes-preserve-unknown-fields``, so no check can say that something in there
-has another name in the other version. An object that embeds a part of its own API (a template of itself, for instance)
-is converted outside of such a field and not inside of it. That may be right; it is the author who knows.
+No schema describes what is below ``x-kubernetes-preserve-unknown-fields``, so no check can find that a field in there
+has another name in the other version. If an object embeds a part of its own API (such as a template of itself), that
+part is converted outside of such a field and not inside of it. This may be right; only the author knows.
 
 Pure.
 """
@@ -24,7 +24,7 @@ __all__ = ["OpaqueField", "opaque_fields"]
 
 @dataclass(frozen=True, slots=True)
 class OpaqueField:
-    """An opaque field of a version: its path there and in the hub, and what either schema says of it."""
+    """An opaque field of a version: its path there and in the hub, and its description by either schema."""
 
     kind: str
     version: str
@@ -36,7 +36,7 @@ class OpaqueField:
 
 
 def opaque_fields(kind: KindGraph) -> list[OpaqueField]:
-    """Return the opaque fields of a kind that no rule looks into; none of versions without a schema."""
+    """Return the opaque fields of a kind that no rule enters; none for versions without a schema."""
     title, found = f"{kind.kind}.{kind.group}", []
     for name, spoke in kind.spokes.items():
         if spoke.schema is not None and kind.hub_schema is not None:
@@ -58,7 +58,7 @@ class _Pair:
     hub_path: str
 
     def at(self, path: Path, hub_path: Path) -> _Pair | None:
-        """Return the pair of fields below, None where a version has none."""
+        """Return the pair of fields below, None if a version does not have it."""
         spoke: Schema | None = self.spoke
         hub: Schema | None = self.hub
         at, hub_at = self.path, self.hub_path
@@ -86,7 +86,7 @@ class _Pair:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether one of the versions keeps here what no schema describes."""
+        """Whether one of the versions keeps values here that no schema describes."""
         return self.spoke.preserves_unknown_fields or self.hub.preserves_unknown_fields
 
 
@@ -98,7 +98,7 @@ def _in_scope(rules: Sequence[Rule], pair: _Pair) -> Iterator[_Pair]:
         if not isinstance(rule, Move | Default | ScopedRules):
             continue
         below = pair.at(parse(rule.spoke[0]), parse(rule.hub[0]))
-        if below is None or ANY in (below.spoke, below.hub):  # what is inside of an opaque field that a rule looks into
+        if below is None or ANY in (below.spoke, below.hub):  # inside of an opaque field that a rule enters
             continue
         if not isinstance(rule, ScopedRules):
             yield from _whole(below)
@@ -110,7 +110,7 @@ def _in_scope(rules: Sequence[Rule], pair: _Pair) -> Iterator[_Pair]:
 
 
 def _unclaimed(rules: Sequence[Rule], pair: _Pair, path: Path) -> Iterator[_Pair]:
-    """Yield the opaque fields that keep their place, where no rule claims something at or below them."""
+    """Yield the opaque fields that keep their place and have no claims at or below them."""
     names = {*pair.spoke.properties, *pair.hub.properties}
     claims = [parse(text) for rule in rules for text in (*rule.spoke, *rule.hub)]
     skipped = {"apiVersion", "kind", "metadata"} if pair.spoke.is_root or pair.spoke.embedded_resource else set()
@@ -126,7 +126,7 @@ def _unclaimed(rules: Sequence[Rule], pair: _Pair, path: Path) -> Iterator[_Pair
 
 
 def _whole(pair: _Pair) -> Iterator[_Pair]:
-    """Yield a field that passes as it is if it is opaque, else the opaque ones in it."""
+    """Yield a field that passes unchanged if it is opaque, else the opaque fields in it."""
     if pair.is_opaque:
         yield pair
         return
@@ -137,7 +137,7 @@ def _whole(pair: _Pair) -> Iterator[_Pair]:
 
 
 def _said(schema: Schema) -> str:
-    """Return what a schema says of the values of a field."""
+    """Return how a schema describes the values of a field."""
     node = schema.node
     if schema.embedded_resource:
         return "an embedded object of any kind"

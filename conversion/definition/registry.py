@@ -1,4 +1,4 @@
-"""Where an author declares kinds, hubs and spokes. Freezing checks everything and gives a ``Graph``.
+"""Declares kinds, hubs and spokes for an author. Freezing checks everything and returns a ``Graph``.
 
     registry = Registry()
     profile = registry.kind("core.example.dev", "Profile", hub="v1beta1")
@@ -12,9 +12,9 @@
 A registry only collects. Nothing is checked, and nothing fails, before ``freeze``, which reports all diagnostics at
 once.
 
-A hub need not be a version of the CRD. Its schema then consists of every field that some spoke brings, as the spoke's
-rules convert it, so that every other spoke can be checked against it. What an author's function returns has no known
-type and accepts anything. The nodes of the CRD's schema never change.
+A hub need not be a version of the CRD. Its schema then consists of every field of every spoke, as the spoke's rules
+convert it, so that every other spoke can be checked against it. The result of an author's function has no known type
+and accepts anything. The nodes of the CRD's schema never change.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
             image = _image(rule, source)
             if isinstance(rule, Lens) and rule.standard is not None:
                 image = _standard_image(rule.standard, index, [taken[claim][0] for claim in rule.spoke])
-            is_always = any(rule is each for each in rules)  # and not in one branch only
+            is_always = any(rule is each for each in rules)  # and not only in one branch
             _put(node, parse(text), image, required=is_always and (kept or filled))
     for rule in rules:
         if isinstance(rule, Constant | Default) and rule.is_layered and rule.filled_in == "hub":
@@ -90,7 +90,7 @@ def _standard_image(standard: Standard, index: int, sources: Sequence[Node | Non
 
 
 def _always_says(rule: Rule) -> bool:
-    """Say whether a rule gives the hub a value whenever the spoke has one."""
+    """Return whether a rule gives the hub a value whenever the spoke has one."""
     if isinstance(rule, Default):
         return rule.omitted_in == "spoke"
     return isinstance(rule, Move | ScopedRules) or (
@@ -121,7 +121,7 @@ def _image(rule: Rule, source: Node | None) -> Node:
 
 
 def _json_type(values: Sequence[Any]) -> str | None:
-    """Return the type that a schema has to name for these scalars, None if it is more than one."""
+    """Return the schema type of these scalars, None if there is more than one."""
     types = {_JSON_TYPES.get(type(value)) for value in values}
     return types.pop() if len(types) == 1 else None
 
@@ -143,7 +143,7 @@ def _scope_image(rule: ScopedRules, source: Node) -> Node:
 
 
 def _entered(rule: ScopedRules, node: Node) -> tuple[Rule, ...]:
-    """Return the rules of what is inside: those that apply again too, where the node describes something."""
+    """Return the inner rules, and those that apply again where the node describes something."""
     again = (each for each in rule.recursions if _described(node, parse(each.spoke[0])))
     return (*rule.rules, *again)
 
@@ -165,7 +165,7 @@ def _take(node: Node, path: Path) -> tuple[Node | None, bool]:
 
 
 def _require(node: Node, path: Path) -> None:
-    """Let a field be always there, if it is declared."""
+    """Mark a field as required, if it is declared."""
     for name in path[:-1]:
         node = (node.get("properties") or {}).get(name) or {}
     if path[-1] in (node.get("properties") or {}):
@@ -173,7 +173,7 @@ def _require(node: Node, path: Path) -> None:
 
 
 def _loosen(node: Node, path: Path) -> None:
-    """Let a field be left out."""
+    """Mark a field as optional."""
     for name in path[:-1]:
         node = (node.get("properties") or {}).get(name) or {}
     if path[-1] in (node.get("required") or []):
@@ -194,12 +194,12 @@ def _put(node: Node, path: Path, image: Node, *, required: bool) -> None:
 
 
 def _is_opaque(node: Node) -> bool:
-    """Say whether a node describes no field, and keeps every one: so does what rules make of it."""
+    """Return whether a node describes no field, and keeps every one; the hub's node is then opaque too."""
     return node.get("x-kubernetes-preserve-unknown-fields") is True and not node.get("properties")
 
 
 def _merged(left: Node, right: Node) -> Node:
-    """Return a node that has the fields of both, and requires what both do; what one leaves open the other one says."""
+    """Return a node with the fields of both that requires what both require; each fills in what the other lacks."""
     if not left or left == _ANY:
         return right
     if not right or right == _ANY:
@@ -230,7 +230,7 @@ Rules = Callable[[], Sequence[Rule]]
 
 @dataclass(slots=True)
 class Kind:
-    """One kind under declaration. Get it from ``Registry.kind``."""
+    """One kind under declaration. ``Registry.kind`` returns it."""
 
     group: str
     kind: str
@@ -255,19 +255,19 @@ class Kind:
 
     @property
     def spokes(self) -> tuple[tuple[str, Rules], ...]:
-        """What has been declared so far."""
+        """The spokes declared so far."""
         return tuple(self._spokes)
 
 
 class Registry:
-    """Kinds under declaration. Freezing does not use it up: one more kind, and it can be frozen again."""
+    """Kinds under declaration. A registry can be frozen again after more kinds are declared."""
 
     def __init__(self) -> None:
         self._kinds: list[Kind] = []
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What has been declared so far."""
+        """The kinds declared so far."""
         return tuple(self._kinds)
 
     def kind(
@@ -286,13 +286,13 @@ class Registry:
     ) -> Kind:
         """Declare a kind and its hub version.
 
-        The hub may be no version of the CRD at all (an internal hub); then its schema is ``hub_schema`` (an
-        openAPIV3Schema), or what follows from the spokes' schemas. ``stash`` is the annotation that keeps what a
-        version does not have (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes. ``on_error``
-        is that of ``rules.pair``, for all rules of the kind that do not say it themselves. ``adopt`` names annotations
-        in which another tool stashed whole objects of a version. ``leaves`` names versions of the CRD that are not
-        served, and that nothing has to convert any more. ``keyless`` names lists of the hub without keys, with the
-        reason why edits of their items do no harm, as ``acknowledge`` of ``rules.each`` does for one of them.
+        The hub need not be a version of the CRD (an internal hub); then its schema is ``hub_schema`` (an
+        openAPIV3Schema), or is derived from the spokes' schemas. ``stash`` is the annotation that keeps the data that a
+        version lacks (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes. ``on_error`` is that
+        of ``rules.pair``, for all rules of the kind that do not set it themselves. ``adopt`` names annotations in which
+        another tool stashed whole objects of a version. ``leaves`` names versions of the CRD that are not served, and
+        that no object has to be converted to or from any more. ``keyless`` names lists of the hub without keys, with
+        the reason why edits of their items do no harm, as ``acknowledge`` of ``rules.each`` does for one list.
         """
         adopts = (adopt,) if isinstance(adopt, Adopted) else tuple(adopt)
         key = stash or f"{group}/conversion-stash"
@@ -304,8 +304,8 @@ class Registry:
     def freeze(self, crds: Iterable[Crd] = (), *, on_error: OnError = "fail") -> Graph:
         """Check everything and return the graph.
 
-        With CRDs, each kind needs its own, and every field of every version is accounted for; without, only the rules
-        themselves are checked. ``on_error`` is for kinds and rules that leave it open.
+        With CRDs, each kind needs its own, and every field of every version is accounted for; without CRDs, only the
+        rules themselves are checked. ``on_error`` is the default for kinds and rules that leave it open.
 
         Raises:
             DefinitionError: a rule is defective, a CRD is missing, or a field is unaccounted for. The error has every
@@ -356,7 +356,7 @@ def _freeze(
         known, covers = accept_keyless_lists(known, kind.keyless)
         covering |= covers
         spokes[version] = Spoke(version, known, schema)
-    if not any(each.found for each in findings.values()):  # else a list may be missing for another reason
+    if not any(each.found for each in findings.values()):  # otherwise a list may be missing for another reason
         found += _check_keyless(kind, covering, title)
     if hub_schema is not None:
         for spoke in spokes.values():
@@ -403,7 +403,7 @@ def _check_stash(kind: Kind, title: str) -> list[Diagnostic]:
 
 
 def _check_keyless(kind: Kind, covering: AbstractSet[tuple[Keyless, str]], title: str) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the lists that need no keys."""
+    """Yield the defects of the lists that need no keys."""
     for each in kind.keyless:
         if not each.acknowledge.strip():
             problem = f"keyless={each.lists[0] if each.lists else ''} does not say why its lists need no keys"
@@ -418,7 +418,7 @@ def _check_keyless(kind: Kind, covering: AbstractSet[tuple[Keyless, str]], title
 
 
 def _check_adopted(kind: Kind, title: str) -> Iterator[Diagnostic]:
-    """Yield what is wrong with the annotations that are to be adopted."""
+    """Yield the defects of the annotations to adopt."""
     known = {kind.hub, *(version for version, _ in kind.spokes)}
     for name, count in Counter(each.annotation for each in kind.adopt).items():
         if not _ANNOTATION.fullmatch(name) or name == kind.stash:

@@ -1,13 +1,13 @@
 """Checks that no conversion leaves out a field that the target's version requires.
 
-A required field is guaranteed if the other version requires it too, or has a default for it. Otherwise a rule must say
-what its absence means (``rules.default``, ``rules.constant``), or that it may be missing (``rules.waive``). Whether the
-functions of a pair over several fields give a required one is for the laws to find out.
+A required field is guaranteed if the other version requires it too, or has a default for it. Otherwise a rule must
+define the meaning of its absence (``rules.default``, ``rules.constant``), or allow it to be missing (``rules.waive``).
+The laws test whether the functions of a pair over several fields return a required one.
 
-``missing_where_kept`` looks at rules with ``on_error="keep"``. Where one fails, the other version shows the default of
-its schema. A required field without a default is missing: clients read an object without it, and an API server refuses
-the next write of it at that version. These are notes, no defects: otherwise one such object would fail every list of
-its kind.
+``missing_where_kept`` checks rules with ``on_error="keep"``. If one fails, the other version shows the default of its
+schema. A required field without a default is missing: clients read an object without it, and an API server refuses the
+next write of the object at that version. These are notes, no defects: otherwise one such object would fail every list
+of its kind.
 
 Pure.
 """
@@ -51,7 +51,7 @@ def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
 
 
 def _advice(side: Side, paths: Mapping[Side, Path], field: Schema, findings: DiagnosticCollector) -> str:
-    """Say which rules answer it, as they are to be written."""
+    """Return the rules, as source text, that define the meaning of the absence."""
     waiver = _accept(side, paths[side], findings)
     empty = _empty(field)
     lacking = next(violations(empty, field), None) if empty is not None else None
@@ -71,13 +71,13 @@ def _accept(side: Side, path: Path, findings: DiagnosticCollector) -> str:
 
 
 def _named(side: Side, path: Path) -> str:
-    """Write the field of one side as the argument of a rule."""
+    """Return the field of one side as the argument of a rule."""
     text = json.dumps(shown(path).removeprefix("."), ensure_ascii=False)
     return f"hub={text}" if side == "hub" else text
 
 
 def _empty(field: Schema) -> Any:
-    """Return the value that says nothing, if the field has one; a text, number or boolean always says something."""
+    """Return the field's empty value, if its type has one; every text, number or boolean has a meaning."""
     if field.kind == "map":
         return {}
     return [] if field.kind == "list" and not field.node.get("minItems") else None
@@ -86,7 +86,7 @@ def _empty(field: Schema) -> Any:
 def check_implied(
     rule: Constant | Default, rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector
 ) -> None:
-    """Report a value that its side does not admit, and a default that takes away what its side requires."""
+    """Report a value that its side does not admit, and a default that removes a field that its side requires."""
     roots: dict[Side, Schema] = {"spoke": spoke, "hub": hub}
     path = parse(getattr(rule, rule.filled_in)[0])
     field = schema_at(roots[rule.filled_in], path)
@@ -101,7 +101,7 @@ def check_implied(
 
 
 def _completed(rule: Constant | Default, path: Path, rules: Sequence[Rule]) -> Any:
-    """Return the value with all that is implied inside of it."""
+    """Return the value with all implied values inside of it."""
     inner = [
         (parse(getattr(other, other.filled_in)[0])[len(path) :], other.value)
         for other in rules
@@ -138,7 +138,7 @@ def _check_omittable(rule: Default, path: Path, roots: Mapping[Side, Schema], fi
 
 
 def check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report a field of one version alone that is required there: objects made at the other version never have it."""
+    """Report a required field that only one version has: objects made at the other version never have it."""
     side: Side = "spoke" if rule.spoke else "hub"
     path = parse(rule.claims(side)[0])
     root, other = (spoke, hub) if side == "spoke" else (hub, spoke)
@@ -175,7 +175,7 @@ def _advice_made(side: Side, made: Path, schema: Schema, findings: DiagnosticCol
 
 
 def check_waivers(spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report waivers of what does not exist, or is not required; called when all else has been checked."""
+    """Report waivers of fields that do not exist, or are not required; called after all other checks."""
     roots: dict[Side, Schema] = {"spoke": spoke, "hub": hub}
     for (side, path), rule in findings.answered.items():
         if schema_at(roots[side], path) is None:
@@ -192,7 +192,7 @@ def _is_required(schema: Schema, path: Path) -> bool:
 
 
 def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
-    """Say whether a rule has something to give whenever the object at ``around`` is there."""
+    """Return whether a rule gives a value whenever the object at ``around`` is present."""
     if not isinstance(rule, Move | Lens | ScopedRules):
         return False
     paths = [parse(text) for text in rule.claims(side)]
@@ -200,7 +200,7 @@ def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
 
 
 def _beyond(path: Path, around: Path) -> range:
-    """Return the lengths of those beginnings of ``path`` that are no beginnings of ``around``."""
+    """Return the lengths of the prefixes of ``path`` that are no prefixes of ``around``."""
     common = 0
     while common < min(len(path) - 1, len(around)) and path[common] == around[common]:
         common += 1
@@ -215,12 +215,12 @@ def _is_always(schema: Schema, path: Path) -> bool:
 _SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
 _FIX: Final = "Give the field a default in the schema, or let clients expect that it is missing"
 
-#: The object that rules apply to, on both sides: its schema, and its path as it is shown.
+#: The object that rules apply to, on both sides: its schema, and the text of its path.
 _Scope = dict[Side, tuple[Schema | None, str]]
 
 
 def missing_where_kept(kind: KindGraph) -> list[Diagnostic]:
-    """Return a note for each required field that a rule of a kind leaves out where it fails; none without schemas."""
+    """Return a note for each required field that is missing if a rule of a kind fails; none without schemas."""
     title = f"{kind.kind}.{kind.group}"
     found = []
     for spoke in kind.spokes.values():

@@ -28,7 +28,7 @@ _ARTICLED: Final = {
 
 
 def check_standard(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report the fields of a standard rule whose schemas have another type, or do not suit it otherwise."""
+    """Report the fields of a standard rule whose schemas have another type, or do not suit it for another reason."""
     assert rule.standard is not None
     ends: Ends = {
         "spoke": [_end(spoke, text) for text in rule.spoke],
@@ -55,7 +55,7 @@ def _end(root: Schema, text: str) -> End | None:
 
 
 def _misfits(shape: Shape, schema: Schema, inside: str = "") -> Iterator[str]:
-    """Yield how a schema differs from what a rule needs; a field of any type suits every rule."""
+    """Yield the differences of a schema from a rule's shape; a field of any type suits every rule."""
     if not shape or schema.kind == "any":
         return
     found, wanted = _type(schema), _type(Schema(shape))

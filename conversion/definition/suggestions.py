@@ -1,7 +1,7 @@
 """Suggests rules for fields that no rule accounts for, as Python text to paste next to the existing rules.
 
-A field that only the version has, and one that only the hub has, may be the same one (``likely``). A person judges the
-suggestions. Where a kind has no rules yet, ``drafts`` drafts all of them.
+A field that only the version has, and one that only the hub has, may be the same field (``likely``). A person judges
+the suggestions. If a kind has no rules yet, ``drafts`` drafts all of them.
 
 Pure.
 """
@@ -24,7 +24,7 @@ from restow.crds import Crd, Schema
 __all__ = ["Suggestion", "python_source", "suggestions"]
 
 
-#: Rules between two units: the names differ by more than their spelling, and the rule says so.
+#: Rules between two units: the names differ by more than their spelling, and the rule makes this visible.
 _UNITS: Final = frozenset({"duration", "quantity", "scale"})
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -40,7 +40,7 @@ class Suggestion:
 
 
 def suggestions(kind: KindGraph, crd: Crd) -> list[Suggestion]:
-    """Return drafts for every version that a CRD and a kind's rules both know; none if the hub has no schema."""
+    """Return suggestions for every version that a CRD and a kind's rules both know; none if the hub has no schema."""
     hub = crd.version(kind.hub)
     if hub is None:
         return []
@@ -85,7 +85,7 @@ def _inner(rule: ScopedRules, side: str, root: Schema) -> Schema | None:
 def _only_here(
     here: Schema, there: Schema | None, claims: frozenset[Path], others: frozenset[Path], path: Path = ()
 ) -> Iterator[Field]:
-    """Yield the uppermost fields that one version has and the other has not, and that no rule claims."""
+    """Yield the outermost fields that one version has, the other does not have, and no rule claims."""
     for name, schema in here.properties.items():
         below = (*path, name)
         if (here.is_root and name in _IMPLICIT) or below in claims:
@@ -98,14 +98,14 @@ def _only_here(
 
 
 def _is_worth(one: Field, other: Field, guess: Likely) -> bool:
-    """Say whether a guess is worth to be told: a wrong one costs more than none."""
+    """Return whether a guess is worth reporting: a wrong one costs more than none."""
     if guess.rule is None or (guess.rule.name == "cast" and not guess.is_certain):
         return False
     return guess.rule.name in _UNITS or not means_another(one.name, other.name)
 
 
 def _pairs(ours: Sequence[Field], theirs: Sequence[Field]) -> Iterator[Rule]:
-    """Yield the likeliest rules between fields that one version alone has; each field is in one of them."""
+    """Yield the likeliest rules between fields that only one version has; each field is in one of them."""
     guesses = ((one, other, likely(one, other)) for one in ours for other in theirs)
     found = [(one, other, guess) for one, other, guess in guesses if guess is not None and _is_worth(one, other, guess)]
     found.sort(key=lambda each: (each[2].score, each[0].path[:-1] == each[1].path[:-1]), reverse=True)
@@ -122,7 +122,7 @@ def _pairs(ours: Sequence[Field], theirs: Sequence[Field]) -> Iterator[Rule]:
 
 
 def python_source(rule: Rule) -> str:
-    """Return the call that makes a rule of data; positional arguments are those that its paths usually are."""
+    """Return the call that makes a rule; paths that are usually positional stay positional."""
     given = dict(rule.arguments)
     positional: list[str] = []
     for name in ("spoke", "rules" if "rules" in given else "hub"):
@@ -136,7 +136,7 @@ def python_source(rule: Rule) -> str:
 
 
 def _leading(rule: Rule) -> tuple[list[str], dict[str, Any]]:
-    """Return the arguments of a rule whose second one is no path, and those that are given by name."""
+    """Return the positional arguments of a rule whose second argument is no path, and its keyword arguments."""
     given = dict(rule.arguments)
     names = {"enum": ("spoke", "values"), "default": ("spoke", "value"), "keys": ("spoke", "names")}
     leading = [name for name in names.get(rule.name, ("spoke",)) if given.get(name) is not None or name == "value"]
