@@ -1,4 +1,4 @@
-"""Finds out what is wrong with a CRD whose objects cannot be read, written or deleted, and how to fix it.
+"""Finds out why objects of a CRD cannot be read, written or deleted, and how to fix it.
 
 Public: ``diagnose``, ``diagnose_namespace``, ``CrdDiagnosis``, ``NamespaceDiagnosis``, ``CrdProblem`` and
 ``ProblemKind``.

@@ -1,10 +1,10 @@
-"""Looks at a CRD from outside, as its clients meet it: each request is one that an API server answers for anyone.
+"""Examines a CRD from outside, as its clients see it: each request is one that an API server answers for any client.
 
-It needs no conversion to work: what it must know of objects it lists at the storage version, at which an object that is
-stored there is read as it is. Then it reads each object at each other version by a GET, because an API server answers a
-LIST from its watch cache, whose objects were converted when they were written: a webhook that is gone since, or that
-cannot convert one of them any more, shows there only after the API server restarts. Nothing is written, and nothing is
-retried: an error is what it looks for.
+It needs no working conversion: objects are listed at the storage version, and an object that is stored at that version
+is read as it is. Then each object is read at each other version by a GET, because an API server answers a LIST from its
+watch cache, whose objects were converted when they were written. If a webhook has vanished since, or can no longer
+convert one of them, a LIST shows it only after the API server restarts. Nothing is written, and nothing is retried,
+because this module looks for errors.
 
 Rights: get on the customresourcedefinition; list and get on its objects; list on namespaces.
 """
@@ -39,16 +39,16 @@ from restow.kube.retry import without_retries
 __all__ = ["MOST_OBJECTS", "diagnose"]
 
 MOST_OBJECTS: Final = 10_000
-"""Objects that are read one by one, unless the caller says otherwise."""
+"""The number of objects that are read one by one, unless the caller sets another."""
 
 _PAGE: Final = 100
 _AT_ONCE: Final = 8
-_NAMED: Final = 20  # objects of one version that are named
+_NAMED: Final = 20  # the most objects of one version that are named
 
 
 @dataclass(slots=True)
 class _Notes:
-    """What was found so far. ``called`` is why the webhook could not be called, empty if that was not seen."""
+    """The findings so far. ``called`` is why the webhook could not be called, empty if no such failure was seen."""
 
     problems: list[CrdProblem] = field(default_factory=list)
     called: str = ""
@@ -57,12 +57,12 @@ class _Notes:
 
 
 async def diagnose(cluster: Cluster, name: str, *, most: int = MOST_OBJECTS) -> CrdDiagnosis:
-    """Find out what is wrong with a CRD.
+    """Diagnose a CRD.
 
     Args:
-        cluster: where.
-        name: of the CRD.
-        most: objects that are read one by one at each version.
+        cluster: the API server.
+        name: the name of the CRD.
+        most: the most objects to read one by one at each version.
 
     Raises:
         WiringRefused: there is no such CRD.
@@ -86,7 +86,7 @@ async def diagnose(cluster: Cluster, name: str, *, most: int = MOST_OBJECTS) -> 
 
 
 async def _lists(cluster: Cluster, crd: Crd, version: str, notes: _Notes) -> bool:
-    """List one object at a version; return whether it is worth while to read objects at it."""
+    """List one object at a version; return whether reading objects at this version is worthwhile."""
     try:
         await cluster.list_page(crd.resource_at(version), params={"limit": "1"})
     except Forbidden as error:
@@ -104,7 +104,7 @@ async def _lists(cluster: Cluster, crd: Crd, version: str, notes: _Notes) -> boo
 
 
 def _is_about_an_object(error: ApiError) -> bool:
-    """Say whether an object, rather than a version, may be what fails: a watch cache waits for every object."""
+    """Return whether a single object, rather than a version, may cause it: a watch cache waits for every object."""
     return "conversion webhook for " in error.said or "(re)initializing" in error.said
 
 
@@ -113,7 +113,7 @@ async def _read_objects(
 ) -> bool:
     """Read objects at each version, and name those that fail; return whether ``need`` saw every object, if it must.
 
-    One list serves both. Once the webhook cannot be called, only ``need`` looks at the objects.
+    One list serves both. Once the webhook cannot be called, only ``need`` examines the objects.
     """
     failures, number = dict.fromkeys(versions, 0), 0
     resource = crd.resource_at(crd.storage.name)
@@ -144,7 +144,7 @@ async def _read_objects(
 
 
 def _conclude(failures: Mapping[str, int], number: int, notes: _Notes) -> None:
-    """Note what reading ``number`` objects at each version showed."""
+    """Add the result of reading ``number`` objects at each version to the notes."""
     if not number:
         notes.not_seen.append("the webhook, since there is no object for which an API server would call it")
     for version, failed in failures.items():

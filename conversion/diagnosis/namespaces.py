@@ -1,7 +1,8 @@
-"""Why a namespace stays in the phase Terminating: the CRDs for whose objects it waits, each diagnosed, and what else.
+"""Explains why a namespace stays in the phase Terminating: diagnoses the CRDs of its remaining objects, and the rest.
 
-The namespace controller writes the reasons into the conditions of the namespace. Each that is about objects of a CRD
-leads to a diagnosis of this CRD (``doctor``); the others are shown with the command that leads to their cause.
+The namespace controller writes the reasons into the conditions of the namespace. Each reason that concerns objects of a
+CRD leads to a diagnosis of this CRD (``doctor``); the other reasons are shown with the command that leads to their
+cause.
 
 Rights: get on the namespace, list on customresourcedefinitions, and those of ``doctor`` for each CRD that is named.
 """
@@ -24,18 +25,18 @@ __all__ = ["NamespaceDiagnosis", "diagnose_namespace", "unattributed"]
 _DISCOVERY: Final = "NamespaceDeletionDiscoveryFailure"
 _PAGE: Final = 100
 _TYPE: Final = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition"}
-"""Items of a list do not say what they are."""
+"""List items have no apiVersion and kind of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceDiagnosis:
-    """What was found.
+    """The diagnosis of a namespace.
 
     Attributes:
         namespace: its name.
         deleting: whether it is being deleted.
-        crds: the CRDs for whose objects it waits.
-        problems: what else it waits for.
+        crds: the CRDs whose objects block its deletion.
+        problems: the other obstacles to its deletion.
     """
 
     namespace: str
@@ -45,11 +46,11 @@ class NamespaceDiagnosis:
 
     @property
     def well(self) -> bool:
-        """Whether nothing holds it."""
+        """Whether nothing blocks the deletion."""
         return not self.problems and not any(each.problems for each in self.crds)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as data."""
+        """Return the diagnosis as data."""
         return {
             "namespace": self.namespace,
             "deleting": self.deleting,
@@ -62,9 +63,9 @@ async def diagnose_namespace(cluster: Cluster, name: str, *, most: int = MOST_OB
     """Find out why a namespace is not deleted.
 
     Args:
-        cluster: where.
-        name: of the namespace.
-        most: objects of a CRD that are read one by one at each version.
+        cluster: the API server.
+        name: the name of the namespace.
+        most: the most objects of a CRD to read one by one at each version.
 
     Raises:
         NotFound: there is no such namespace.
@@ -84,7 +85,7 @@ async def diagnose_namespace(cluster: Cluster, name: str, *, most: int = MOST_OB
 
 
 def unattributed(namespace: str, waits: Mapping[str, str], crds: Sequence[Crd]) -> Iterator[CrdProblem]:
-    """Yield what a namespace waits for that is about none of these CRDs."""
+    """Yield the obstacles to a namespace's deletion that concern none of these CRDs."""
     left = {condition: _without(message, crds) for condition, message in waits.items()}
     discovery = left.pop(_DISCOVERY, "")
     if discovery:
@@ -105,9 +106,9 @@ def unattributed(namespace: str, waits: Mapping[str, str], crds: Sequence[Crd]) 
 
 
 def _without(message: str, crds: Sequence[Crd]) -> str:
-    """Return a message without what is about these CRDs; empty if nothing is left.
+    """Return a message without its parts about these CRDs; empty if nothing remains.
 
-    The message of NamespaceContentRemaining lists all resources that are left, "pods. has 1 resource instances, …".
+    The message of NamespaceContentRemaining lists all remaining resources, "pods. has 1 resource instances, …".
     """
     head, colon, resources = message.partition(": ")
     if " has " not in resources:

@@ -1,8 +1,8 @@
-"""What can be wrong with a CRD, each with its effect and the one command that fixes it or leads to its cause.
+"""The problems that a CRD can have, each with its effect and the one command that fixes it or leads to its cause.
 
-The messages of API servers that are recognised here were seen on kube-apiserver 1.36: of ``convert`` in apiextensions
-``conversion/webhook_converter.go``, of the Service's resolver in apiserver ``pkg/util/proxy``, of Go's TLS client, and
-of the namespace controller's conditions (``namespaced_resources_deleter.go``). A message that is not recognised is
+The messages of API servers that this module recognises were seen on kube-apiserver 1.36: those of ``convert`` in
+apiextensions ``conversion/webhook_converter.go``, of the Service's resolver in apiserver ``pkg/util/proxy``, of Go's
+TLS client, and of the namespace controller's conditions (``namespaced_resources_deleter.go``). Any other message is
 shown as it is.
 
 Pure.
@@ -42,7 +42,7 @@ _NOT_FOUND: Final = re.compile(r'service "[^"]*" not found')
 
 
 class ProblemKind(StrEnum):
-    """What is wrong, for programs."""
+    """The kind of a problem, for programs."""
 
     NOT_SERVED = "NotServed"
     DELETION_STUCK = "DeletionStuck"
@@ -57,14 +57,14 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CrdProblem:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
-        kind: what, for programs.
-        what: what is wrong, a sentence.
-        effect: who meets it, and how, a sentence.
-        command: the command that fixes it, or that shows the cause; empty where there is none.
-        remedy: what the command does, or what to do instead, a sentence.
+        kind: the kind of problem, for programs.
+        what: the problem, a sentence.
+        effect: the affected clients and the effect on them, a sentence.
+        command: the command that fixes the problem, or that shows the cause; empty if there is none.
+        remedy: the effect of the command, or the alternative, a sentence.
     """
 
     kind: ProblemKind
@@ -74,7 +74,7 @@ class CrdProblem:
     remedy: str
 
     def to_json(self) -> dict[str, str]:
-        """Return it as data."""
+        """Return the problem as data."""
         return {"kind": self.kind.value, "what": self.what, "effect": self.effect} | {
             "command": self.command,
             "remedy": self.remedy,
@@ -83,13 +83,13 @@ class CrdProblem:
 
 @dataclass(frozen=True, slots=True)
 class CrdDiagnosis:
-    """What was found.
+    """The diagnosis of a CRD.
 
     Attributes:
         crd: its name.
-        problems: the first one is the one to solve first.
-        looked_at: what was looked at and is well, each a sentence.
-        not_seen: what could not be looked at, each a sentence.
+        problems: the problems; the first one should be solved first.
+        looked_at: the checks that found no problem, each a sentence.
+        not_seen: the checks that were not possible, each a sentence.
     """
 
     crd: str
@@ -98,7 +98,7 @@ class CrdDiagnosis:
     not_seen: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as data."""
+        """Return the diagnosis as data."""
         return {
             "crd": self.crd,
             "problems": [each.to_json() for each in self.problems],
@@ -108,7 +108,7 @@ class CrdDiagnosis:
 
 
 def of_crd(crd: Crd) -> Iterator[CrdProblem]:
-    """Yield what the CRD itself shows."""
+    """Yield the problems that the CRD itself shows."""
     accepted = crd.conditions.get("NamesAccepted")
     if not crd.established and not crd.terminating:
         why = accepted.message if accepted is not None and not crd.names_accepted else ""
@@ -156,19 +156,19 @@ def called(message: str) -> str | None:
 
 
 def refusal(message: str) -> str:
-    """Return what a webhook said that could not convert an object; the whole message of anything else."""
+    """Return the message of a webhook that could not convert an object; for other errors the whole message."""
     found = _REFUSED.search(message)
     return message if found is None else found["why"]
 
 
 def webhook_problem(crd: Crd, server: Address | None, why: str, needed: str | None) -> CrdProblem:
-    """Return what a failed call of the webhook means.
+    """Return the problem for a failed call of the webhook.
 
     Args:
-        crd: as it is now.
+        crd: the CRD as it is now.
         server: the webhook that it names; None for an address that cannot be read.
-        why: what the API server says.
-        needed: why the CRD needs its webhook; empty if it does not, None if that could not be found out.
+        why: the API server's message.
+        needed: why the CRD needs its webhook; empty if it does not, None if unknown.
     """
     where = f"the webhook at {server}" if server is not None else "its webhook, whose address cannot be read,"
     untrusted = any(text in why for text in _UNTRUSTED)
@@ -188,7 +188,7 @@ def webhook_problem(crd: Crd, server: Address | None, why: str, needed: str | No
 
 
 def _repair(crd: Crd, server: Address | None, why: str, *, untrusted: bool) -> tuple[str, str]:
-    """Return the command that shows or repairs what is wrong with a webhook that is needed, and what it does."""
+    """Return the command that examines or repairs a broken webhook that is needed, and the command's effect."""
     if not isinstance(server, Service):
         url = "" if server is None else server.url
         return f"curl -vk {url}".rstrip(), "See from a host of the API servers whether it answers, and by which CA."
@@ -215,7 +215,7 @@ def _repair(crd: Crd, server: Address | None, why: str, *, untrusted: bool) -> t
 
 
 def object_problem(crd: Crd, version: str, namespace: str | None, name: str, message: str) -> CrdProblem:
-    """Return what an object means that cannot be converted to a version."""
+    """Return the problem for an object that cannot be converted to a version."""
     within = f"-n {namespace} " if namespace else ""
     qualified = f"{namespace}/{name}" if namespace else name
     return CrdProblem(
@@ -228,7 +228,7 @@ def object_problem(crd: Crd, version: str, namespace: str | None, name: str, mes
 
 
 def unreadable(crd: Crd, version: str, message: str) -> CrdProblem:
-    """Return what a version means that cannot be listed for another reason than its webhook."""
+    """Return the problem for a version that cannot be listed for another reason than its webhook."""
     return CrdProblem(
         ProblemKind.NOT_READABLE,
         f"{crd.plural} cannot be listed at {version}: {message}",
@@ -239,7 +239,7 @@ def unreadable(crd: Crd, version: str, message: str) -> CrdProblem:
 
 
 def namespace_waits(namespace: Mapping[str, Any]) -> dict[str, str]:
-    """Return why the deletion of a namespace does not end: messages by condition; none if it is not being deleted."""
+    """Return why a namespace's deletion does not end: messages by condition; empty if it is not being deleted."""
     status = namespace.get("status") or {}
     if status.get("phase") != "Terminating":
         return {}
@@ -251,7 +251,7 @@ def namespace_waits(namespace: Mapping[str, Any]) -> dict[str, str]:
 
 
 def namespace_problem(crd: Crd, namespace: Mapping[str, Any]) -> CrdProblem | None:
-    """Return what a namespace means that is being deleted and waits for objects of this CRD; None if it does not."""
+    """Return the problem for a namespace whose deletion waits for objects of this CRD; None if it does not."""
     messages = [message for message in namespace_waits(namespace).values() if names(crd, message)]
     if not messages:
         return None
@@ -267,7 +267,7 @@ def namespace_problem(crd: Crd, namespace: Mapping[str, Any]) -> CrdProblem | No
 
 
 def names(crd: Crd, message: str) -> bool:
-    """Say whether a condition of a namespace is about the objects of this CRD, rather than of another of its group."""
+    """Return whether a namespace's condition concerns the objects of this CRD, not of another one of its group."""
     group, kind, plural = re.escape(crd.group), re.escape(crd.kind), re.escape(crd.plural)
     pattern = (
         rf"(?<![\w.-]){plural}\.{group}(?![\w.-])|(?<![\w.-]){group}/\w+, (Kind={kind}(List)?|Resource={plural})\b"

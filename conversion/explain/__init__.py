@@ -1,4 +1,4 @@
-"""Explains conversions: the origin of each leaf of the result, and what became of each leaf of the source.
+"""Explains conversions: the origin of each leaf of the result, and the end of each leaf of the source.
 
 Public: ``explain`` returns the ``Explanation`` of one object's conversion. Its ``links`` map a new field to the old
 one, so that an editor of manifests can move comments along.

@@ -1,4 +1,4 @@
-"""Explains a whole conversion: the legs over the hub as one, and the defaults that the API server adds on a write.
+"""Explains a whole conversion: both legs over the hub as one, and the defaults that the API server adds on a write.
 
 Pure.
 """
@@ -40,7 +40,7 @@ __all__ = ["defaulted", "explain"]
 
 
 def defaulted(value: Any, schema: Schema | None, path: str = ROOT) -> Iterator[DefaultedField]:
-    """Yield the fields that get a default, each place once; only the uppermost of nested ones."""
+    """Yield the fields that get a default, each place once; of nested fields only the outermost one."""
     if schema is None:
         return
     if isinstance(value, list):
@@ -58,18 +58,18 @@ def defaulted(value: Any, schema: Schema | None, path: str = ROOT) -> Iterator[D
                 yield from defaulted(child, schema.values, values_path(path))
 
 
-#: What of the source is in the stash.
+#: The endings of leaves that are in the stash.
 _STASHED: Final = frozenset({LeafEnding.STASHED, LeafEnding.KEPT})
 
-#: The objects that may have been made for the stash annotation alone, and are as they were before when it goes.
+#: The objects that may exist only for the stash annotation, and are restored when the annotation is removed.
 _ROOM: Final[tuple[Steps, ...]] = (("metadata",), ("metadata", "annotations"))
 
 
 def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
-    """Explain how an object becomes one of another version (``group/version``).
+    """Explain the conversion of an object to another version (``group/version``).
 
     Raises:
-        ObjectError: as ``Graph.convert`` does, and if the object is of that version already.
+        ObjectError: as ``Graph.convert`` does, and if the object already has that version.
     """
     with kept_values() as failed:
         result = graph.convert(obj, api_version)
@@ -122,7 +122,7 @@ class _Walked:
 
 
 def _walk(kind: KindGraph, leg: Leg, obj: Json) -> _Walked:
-    """Convert along one leg, with the stash and without, and trace it."""
+    """Convert along one leg, with and without the stash, and trace it."""
     convert, key = kind.routes[leg.source, leg.target].function, kind.stash_key
     result = convert(obj)
     source, before = _opened(obj, key)
@@ -167,7 +167,8 @@ def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[
                 tuple(leaf.place for leaf in found.source_leaves if leaf.ending in _STASHED),
             )
         else:
-            # Step by step the stash is sealed at the hub too, where it may run out of room: only it can bring more.
+            # The trace also seals the stash at the hub, where it may run out of room. A leaf without an origin
+            # therefore comes from the stash of the real conversion.
             origin = found.origins.get(place, LeafOrigin(OriginKind.STASH))
             if place in _ROOM and value != value_at(obj, place):
                 origin = LeafOrigin(OriginKind.EMPTIED, (place,))
@@ -175,7 +176,7 @@ def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[
 
 
 def _after(first: Trace, second: Trace, before: FieldLinks) -> Trace:
-    """Return two legs as one: what the second one says of the hub, in terms of the source."""
+    """Return two legs as one: the second leg's statements about the hub, in terms of the source."""
     origins = {place: _behind(origin, first, before, place) for place, origin in second.origins.items()}
     leaves_of_source = [*first.source_leaves]
     for leaf in second.source_leaves:
@@ -210,7 +211,7 @@ def _behind(origin: LeafOrigin, first: Trace, before: FieldLinks, place: Steps) 
 
 
 def _origins_at(source: Steps, first: Trace, before: FieldLinks) -> Iterator[LeafOrigin]:
-    """Yield the origins of a field of the hub, or of the leaves in it; a field carried as a whole stays one."""
+    """Yield the origins of a hub field, or of the leaves in it; a field that passed as a whole has one origin."""
     if source in first.origins:
         yield first.origins[source]
         return

@@ -1,4 +1,4 @@
-"""Finds which item of the source became which item of the target, in lists, maps and objects with rules inside.
+"""Pairs the items of the source with those of the target, in lists, maps and objects with inner rules.
 
 Items of a list, or values of a map, correspond by the rules: every item becomes one item, in order, except those that
 a rule hides from the target and those that the stash restores.
@@ -23,10 +23,9 @@ __all__ = ["ContainerPair", "ItemPair", "item_pairs"]
 
 @dataclass(frozen=True, slots=True)
 class ItemPair:
-    """One item: its step in the source and in the target, None where it is not; empty for an object as a whole.
+    """One item: its step in the source and in the target, None where it is missing; empty for an object as a whole.
 
-    ``plain`` is its step in what the target would have been without a stash; ``kept`` and ``lost`` are its stash
-    entries.
+    ``plain`` is its step in the target of a conversion without a stash; ``kept`` and ``lost`` are its stash entries.
     """
 
     source: Steps | None
@@ -38,7 +37,7 @@ class ItemPair:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPair:
-    """A container in both versions, where rules apply to what it holds."""
+    """A container in both versions whose content rules apply to."""
 
     direction: Direction
     source: Any
@@ -51,23 +50,23 @@ class ContainerPair:
 
     @property
     def kept_address(self) -> str:
-        """Where the stash has what the target cannot be told otherwise."""
+        """The stash address of data that only the stash can give the target."""
         return shown(self.target_path)
 
     @property
     def lost_address(self) -> str:
-        """Where the stash keeps what the source loses."""
+        """The stash address of the source's losses."""
         return shown(self.source_path)
 
     def keys(self, rule: ScopedRules, *, of_target: bool) -> tuple[str, ...]:
-        """Return the fields that tell the items apart, by their names on that side."""
+        """Return the fields that distinguish the items, by their names on that side."""
         upward = self.direction == "up"
         side: Side = "hub" if upward == of_target else "spoke"
         return key_names(rule, side)
 
 
 def item_pairs(rule: ScopedRules, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:
-    """Return the items of the target in order, then those of the source that it does not have."""
+    """Return the items of the target in order, then the source's items that the target lacks."""
     if rule.container == "object":
         kept, lost = kept_inside(sides.kept, sides.kept_address), kept_inside(sides.lost, sides.lost_address)
         return [ItemPair((), (), (), kept, lost)]
@@ -112,7 +111,7 @@ def _order(rule: ScopedRules, sides: ContainerPair, present: Sequence[int]) -> l
 
 
 def _stand_in(item: Any, keys: Sequence[str], new_keys: Sequence[str]) -> Any:
-    """Return an object of its own with the keys that the item has in the target."""
+    """Return a separate object with the keys that the item has in the target."""
     if not isinstance(item, dict):
         return [item]
     return {new: item[old] for old, new in zip(keys, new_keys, strict=True) if old in item}

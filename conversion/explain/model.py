@@ -1,7 +1,7 @@
-"""The data of an explanation: the origin of each leaf of the result, and what became of each leaf of the source.
+"""The data of an explanation: the origin of each leaf of the result, and the end of each leaf of the source.
 
-Places are steps from the root of the object (``("spec", "ports", 0, "name")``), shown as JSON pointers. A leaf is what
-holds nothing: a scalar, null, ``{}``, ``[]``.
+Places are steps from the root of the object (``("spec", "ports", 0, "name")``), shown as JSON pointers. A leaf is a
+value without content: a scalar, null, ``{}``, ``[]``.
 
 Pure.
 """
@@ -33,33 +33,33 @@ __all__ = [
 
 
 class OriginKind(StrEnum):
-    """How a leaf of the result came about."""
+    """The kind of origin of a leaf of the result."""
 
     COPIED = "copied"
-    """It is in the source, at the same place."""
+    """The source has it at the same place."""
     MOVED = "moved"
-    """The same value is in the source, elsewhere."""
+    """The source has the same value at another place."""
     COMPUTED = "computed"
-    """A rule made it of the sources."""
+    """A rule made it from the sources."""
     CONSTANT = "constant"
-    """A rule says that every object has it."""
+    """A rule gives it to every object."""
     DEFAULT = "default"
-    """A rule fills it in where the source leaves it out."""
+    """A rule fills it in because the source leaves it out."""
     STASH = "stash"
-    """It was kept in the stash by an earlier conversion; sources, if any, guard it against later edits."""
+    """An earlier conversion kept it in the stash; sources, if any, guard it against later edits."""
     EMPTIED = "emptied"
-    """An object that stays although rules took all that it held."""
+    """An object that stays although rules took all of its content."""
     VERSION = "version"
-    """The apiVersion that was asked for."""
+    """The requested apiVersion."""
     ANNOTATION = "annotation"
     """The stash annotation itself; sources are the leaves that it keeps."""
 
 
 class LeafEnding(StrEnum):
-    """What became of a leaf of the source that is not simply in the result."""
+    """The end of a source leaf that the result does not simply contain."""
 
     DROPPED = "dropped"
-    """A rule lets it go; the reason is the author's."""
+    """A rule drops it; the reason is the author's."""
     STASHED = "stashed"
     """The target version has no field for it, or for a part of it: the stash keeps it."""
     KEPT = "kept"
@@ -72,7 +72,7 @@ class LeafEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeafOrigin:
-    """Where a leaf came from: the fields of the source it was made of, and the rules in the order they acted.
+    """The origin of a leaf: the fields of the source that it was made from, and the rules in the order they acted.
 
     ``deciders`` are the fields of the source that decide about the branches of unions (``rules.when``) that convert the
     leaf. Another value there may give the leaf another origin.
@@ -100,7 +100,7 @@ class ResultLeaf:
 
 @dataclass(frozen=True, slots=True)
 class SourceLeaf:
-    """What became of a leaf of the source.
+    """The end of a leaf of the source.
 
     ``where`` is the stash entry (``v1 .spec.weight``), ``reason`` the author's.
     """
@@ -127,9 +127,9 @@ class DefaultedField:
 
 @dataclass(frozen=True, slots=True)
 class DoubtfulEntry:
-    """What the stash keeps for an item of a list that cannot be told from others after an edit: it is lost.
+    """A stash entry of a list item that cannot be distinguished from others after an edit: it is lost.
 
-    ``path`` is that of the list's items, ``fields`` are those of the item.
+    ``path`` is the path of the list's items, ``fields`` are those of the item.
     """
 
     path: str
@@ -138,7 +138,7 @@ class DoubtfulEntry:
 
 @dataclass(frozen=True, slots=True)
 class WaivedField:
-    """A field that the result lacks though its version requires it.
+    """A field that the result lacks although its version requires it.
 
     ``problem`` names the field, ``reason`` is the author's.
     """
@@ -149,7 +149,7 @@ class WaivedField:
 
 @dataclass(frozen=True, slots=True)
 class FieldLink:
-    """The field of the source that a field of the result stands for; None if none does.
+    """The field of the source that corresponds to a field of the result; None if there is none.
 
     ``opaque``: a function made the value, so items of lists in it need not correspond by position.
     """
@@ -160,9 +160,9 @@ class FieldLink:
 
 @dataclass(frozen=True, slots=True)
 class FieldLinks:
-    """Which field of the source a field of the result stands for; fields without a link kept their place.
+    """The source fields that correspond to fields of the result; fields without a link kept their place.
 
-    One mapping for each leg of the route, in the order of the legs.
+    There is one mapping for each leg of the route, in the order of the legs.
     """
 
     legs: tuple[Mapping[Steps, FieldLink], ...] = ()
@@ -173,7 +173,7 @@ class FieldLinks:
         return None if found is None else found[0]
 
     def trace(self, place: Steps) -> tuple[Steps, bool] | None:
-        """Return the field of the source, and whether positions in lists on the way to it are to be trusted."""
+        """Return the field of the source, and whether positions in lists on the way to it are reliable."""
         exact = True
         for leg in reversed(self.legs):
             prefix = next((place[:size] for size in range(len(place), -1, -1) if place[:size] in leg), None)
@@ -189,12 +189,12 @@ class FieldLinks:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One object's conversion, explained. ``route`` are the versions on the way, the first and the last included.
+    """The explanation of one object's conversion. ``route`` are the versions on the way, including the first and last.
 
-    ``doubtful`` are the entries of the stash that a conversion could attribute to no item of their list.
-    ``pruned`` and ``defaulted`` say what the API server does to the result when it is written, as paths of schemas;
-    ``waived`` what it lacks; all are empty if the target has no schema. ``stash_before`` and ``stash_after`` are the
-    decoded annotations, None without one.
+    ``doubtful`` are the entries of the stash that a conversion could not attribute to an item of their list. ``pruned``
+    and ``defaulted`` are the fields that the API server removes and adds when the result is written, as paths of
+    schemas; ``waived`` are those that the result lacks; all are empty if the target has no schema. ``stash_before`` and
+    ``stash_after`` are the decoded annotations, None without one.
     """
 
     route: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Does a real object keep the laws: there and back over every pair of versions, on any way, and within its schemas.
+"""Tests the laws on a real object: conversion over every pair of versions and back, on any way, within its schemas.
 
 The laws are those of ``restow.conversion.testing``, which tries generated objects; this module tries existing objects.
-What a rule drops knowingly is no loss. Nothing slow happens while the laws are kept.
+A field that a rule drops on purpose is no loss. Nothing slow happens while the laws hold.
 
 Pure.
 """
@@ -31,24 +31,24 @@ __all__ = [
 
 
 class RoundTripLaw(StrEnum):
-    """What can be broken."""
+    """A law that an object may break."""
 
     CONVERSION = "conversion"
     """Every object converts to every version."""
     ROUND_TRIP = "round trip"
-    """There and back is the identity."""
+    """Conversion to another version and back is the identity."""
     PATH = "path independence"
-    """A detour over a third version ends where the straight way does."""
+    """A detour over a third version gives the same result as the direct way."""
     SCHEMA = "schema"
-    """What is valid in one version is valid in the other, with no field that the API server would drop."""
+    """A valid object of one version is valid in the other, with no field that the API server would drop."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenLaw:
     """A law that an object breaks on a way through versions.
 
-    ``before`` and ``after`` are what should be the same and is not, but for the places in ``forgiven``; ``message`` is
-    what else there is to say, without values.
+    ``before`` and ``after`` should be the same, except for the places in ``forgiven``, but are not. ``message`` holds
+    further information, without values.
     """
 
     law: RoundTripLaw
@@ -61,14 +61,14 @@ class BrokenLaw:
 
 @dataclass(slots=True)
 class RoundTrips:
-    """What became of an object: how often it was converted, and what it broke."""
+    """The result for an object: the number of its conversions, and the laws that it broke."""
 
     conversions: int = 0
     broken: list[BrokenLaw] = field(default_factory=list)
 
 
 def round_trips(graph: Graph, obj: Json) -> RoundTrips:
-    """Take an object through every pair of its kind's versions.
+    """Convert an object over every pair of its kind's versions.
 
     Raises:
         ObjectError: the object has no apiVersion or kind, or the graph does not have that kind or version.
@@ -93,7 +93,7 @@ class _Walk:
     found: RoundTrips = field(default_factory=RoundTrips)
 
     def run(self) -> None:
-        """Try every law."""
+        """Test every law."""
         at = {self.source: self.obj}
         for version in self.kind.visible_versions:
             if version != self.source:
@@ -134,7 +134,7 @@ class _Walk:
             return None
 
     def _drops(self, obj: Json, version: str) -> frozenset[Steps]:
-        """Return the leaves that rules drop knowingly on the way to a version."""
+        """Return the leaves that rules drop on purpose on the way to a version."""
         if obj["apiVersion"] == f"{self.kind.group}/{version}":
             return frozenset()
         explanation = explain(self.graph, obj, f"{self.kind.group}/{version}")
@@ -148,7 +148,7 @@ class _Walk:
 
 
 def _differing(before: Json, after: Json, forgiven: frozenset[Steps]) -> Iterator[Steps]:
-    """Yield the leaves that are not the same; not objects that hold nothing since what they held was dropped."""
+    """Yield the differing leaves, except objects that are only empty because their content was dropped."""
     left, right = dict(leaves(before)), dict(leaves(after))
     for place, value in left.items():
         if place not in right or not same(value, right[place]):
@@ -169,6 +169,6 @@ def _misfits(kind: KindGraph, version: str, obj: Json, source: str) -> Iterator[
 
 
 def is_forgiven(place: Steps, forgiven: frozenset[Steps], before: Any) -> bool:
-    """Say whether a difference at a place is one that rules declare: all that was there was dropped."""
+    """Return whether rules declare the difference at a place: everything there was dropped."""
     gone = [(*place, *leaf) for leaf, _ in leaves(before)]
     return bool(gone) and all(each in forgiven for each in gone)

@@ -1,8 +1,8 @@
-"""Traces one leg of a conversion (spoke to hub, or hub to spoke) rule by rule, next to the real conversion.
+"""Traces one leg of a conversion (spoke to hub, or hub to spoke) rule by rule, based on the real conversion.
 
-The rules say which field a value comes from. The real results, once with the stash and once without it, say whether
-the value came from the stash instead. The trace computes only two things again: which items of a list a function
-hides, and which values a rule forgets.
+The rules show which field a value comes from. The real results, once with and once without the stash, show whether the
+value came from the stash instead. The trace computes only two things again: which items of a list a function hides, and
+which values a rule forgets.
 
 Pure.
 """
@@ -57,7 +57,7 @@ _MARKS: Final = {"list": "[]", "map": "{}", "object": ""}
 
 @dataclass(slots=True)
 class Trace:
-    """The trace of one leg: origins by leaf of the result, links by field, and what became of the source's leaves."""
+    """The trace of one leg: origins by leaf of the result, links by field, and the ends of the source's leaves."""
 
     origins: dict[Steps, LeafOrigin] = field(default_factory=dict)
     links: dict[Steps, FieldLink] = field(default_factory=dict)
@@ -67,8 +67,8 @@ class Trace:
 def trace(leg: Leg, source: Json, target: Json, plain: Json, *, kept: Kept, lost: Kept) -> Trace:
     """Explain one leg. The objects are without their stash annotations.
 
-    ``target`` is what became of ``source``, ``plain`` what would have become of it without a stash; ``kept`` are the
-    entries of the stash that the leg found for its target, ``lost`` those that it left for its source.
+    ``target`` is the result for ``source``, ``plain`` the result without a stash; ``kept`` are the entries of the stash
+    that the leg found for its target, ``lost`` those that it left for its source.
     """
     tracer = _Tracer(leg.source, source)
     tracer.scope(_Scope(leg.rules, leg.direction, source, target, plain, kept, lost, leg.target_schema))
@@ -79,9 +79,9 @@ def trace(leg: Leg, source: Json, target: Json, plain: Json, *, kept: Kept, lost
 class _Scope:
     """One object in both versions (the root, a list item, a map value) and the rules between them.
 
-    ``at`` and ``to`` are its places in the source and in the target; ``around`` names the rules that it stands in,
-    ``kept_at`` where the stash has its entries. ``sections`` says which entries are in the section of a union,
-    ``branched`` what the rules of a branch put, and ``deciders`` which fields of the source decide about branches.
+    ``at`` and ``to`` are its places in the source and in the target; ``around`` names the rules around it, ``kept_at``
+    the stash place of its entries. ``sections`` maps entries to their section of a union. ``decided`` has the source
+    fields that decide about branches, each with the paths that its branches convert.
     """
 
     rules: Sequence[Rule]
@@ -113,7 +113,7 @@ class _Scope:
     def _choose(
         self, rules: Sequence[Rule], kept: Kept, lost: Kept, section_at: str, source: Side, target: Side
     ) -> None:
-        """Put the rules of the branch that the object is in, and their part of the stash, in the place of unions."""
+        """Replace unions by the rules of the object's branch, and merge in their part of the stash."""
         scope = branched(rules)
         if not scope.unions:
             return
@@ -132,7 +132,7 @@ class _Scope:
         self.rules = found
 
     def _decide(self, union: Union, source: Side) -> None:
-        """Note which field of the source decides about the branch of a union, if one does."""
+        """Record the field of the source that decides about the branch of a union, if there is one."""
         places = (parse(each.place[source]) for each in union.branches)
         decider = next((path for path in places if dig(self.source, path) not in (ABSENT, None)), None)
         if decider is not None:
@@ -145,19 +145,19 @@ class _Scope:
         return tuple(dict.fromkeys((*self.around_decided, *own)))
 
     def address(self, entry: str) -> str:
-        """Return where the stash has an entry of the scope."""
+        """Return the stash place of an entry of the scope."""
         return f"{self.kept_at}{self.sections.get(entry, '')}{entry}"
 
     def label(self, rule: Rule) -> str:
-        """Name a rule, and the rules that it stands in."""
+        """Return the name of a rule, and of the rules around it."""
         return f"{rule.label} in {self.around}" if self.around else rule.label
 
     def filler(self, path: Path, value: Any) -> Rule | None:
-        """Return the layered rule that filled in a field of the target, if one did."""
+        """Return the layered rule that filled in a field of the target, if any."""
         return self._layered(self.target_side, path, value) if same(dig(self.plain, path), value) else None
 
     def omitter(self, path: Path, value: Any) -> Rule | None:
-        """Return the layered rule by which a field of the source may be left out of the target."""
+        """Return the layered rule that may have left a field of the source out of the target, if any."""
         return self._layered("hub" if self.target_side == "spoke" else "spoke", path, value)
 
     def _layered(self, side: Side, path: Path, value: Any) -> Rule | None:
@@ -174,21 +174,21 @@ class _Scope:
         return "hub" if self.direction == "up" else "spoke"
 
     def is_on_the_way(self, path: Path) -> bool:
-        """Say whether a rule claims something inside of ``path``."""
+        """Return whether a rule claims something inside of ``path``."""
         return any(starts_with(claim, path) and claim != path for claim in (*self.takes, *self.puts))
 
     def is_taken(self, path: Path) -> bool:
-        """Say whether a rule takes ``path``, or something around it, out of the source."""
+        """Return whether a rule takes ``path``, or something around it, out of the source."""
         return any(starts_with(path, claim) for claim in self.takes)
 
     def taken(self, rule: Rule) -> tuple[Path, ...]:
-        """Return what a rule takes and what is there."""
+        """Return the fields that a rule takes and that are present."""
         return tuple(
             path for path, owner in self.takes.items() if owner is rule and dig(self.source, path) is not ABSENT
         )
 
     def given(self, rule: Rule) -> bool:
-        """Say whether a rule gave the target something."""
+        """Return whether a rule gave the target a value."""
         return any(dig(self.target, path) is not ABSENT for path, owner in self.puts.items() if owner is rule)
 
     def entry(self, path: Path) -> str | None:
@@ -220,7 +220,7 @@ class _Tracer:
         for name, value in scope.source.items():
             self._ending(scope, (name,), value)
 
-    # Where each leaf of the target came from
+    # The origin of each leaf of the target
 
     def _field(self, scope: _Scope, path: Path, value: Any) -> None:
         rule = scope.puts.get(path)
@@ -329,18 +329,18 @@ class _Tracer:
         )
 
     def _carried(self, scope: _Scope, place: Steps, value: Any, source: Steps, label: str) -> None:
-        """The same value, from another place or the same one."""
+        """Record that a value is the same as in the source, at the same or another place."""
         how = OriginKind.COPIED if place == source else OriginKind.MOVED
         for leaf, _ in leaves(value):
             rules = (label,) if label and how is OriginKind.MOVED else ()
             self.found.origins[place + leaf] = LeafOrigin(how, (source + leaf,), rules, scope.deciders(place + leaf))
 
     def _made(self, scope: _Scope, place: Steps, value: Any, origin: LeafOrigin) -> None:
-        """A value all of whose leaves came about in one way."""
+        """Record one origin for all leaves of a value."""
         for leaf, _ in leaves(value, place):
             self.found.origins[leaf] = replace(origin, deciders=scope.deciders(leaf))
 
-    # What became of each leaf of the source
+    # The end of each leaf of the source
 
     def _ending(self, scope: _Scope, path: Path, value: Any) -> None:
         rule = scope.takes.get(path)
@@ -388,7 +388,7 @@ class _Tracer:
                     self._ends(place, value, LeafEnding.IMPLIED, label)
 
     def _is_forgotten(self, scope: _Scope, rule: Lens) -> bool:
-        """Say whether a rule lets a value of the spoke go; the one thing that needs the author's functions again."""
+        """Return whether a rule drops a value of the spoke; only this check calls the author's functions again."""
         if rule.forget is None or scope.direction == "down":
             return False
         first = next(claim for claim, owner in scope.takes.items() if owner is rule)
@@ -412,7 +412,7 @@ class _Tracer:
 
 
 def _left(source: Any, place: Steps, came_from: Steps, label: str) -> LeafOrigin:
-    """Return the origin of a container that holds nothing."""
+    """Return the origin of an empty container."""
     if source:
         return LeafOrigin(OriginKind.EMPTIED, (came_from,), (label,))
     return LeafOrigin(
@@ -423,7 +423,7 @@ def _left(source: Any, place: Steps, came_from: Steps, label: str) -> LeafOrigin
 
 
 def _meet(one: Steps, other: Steps) -> bool:
-    """Say whether one of two paths is at or above the other."""
+    """Return whether one of two paths is at or above the other."""
     size = min(len(one), len(other))
     return one[:size] == other[:size]
 
@@ -457,7 +457,7 @@ def _standing_in(scope: _Scope, rule: ScopedRules, item: Any) -> Items:
 
 
 def _places(reads: Sequence[str], at_scope: Steps, items: Items, root: Json) -> Iterator[tuple[str, Steps]]:
-    """Yield each read with the place that it reads; one that is not to be found has a place where nothing is."""
+    """Yield each read with its place; a read that finds nothing gets a place without a value."""
     for text in reads:
         if text.startswith(FROM_ROOT):
             yield text, placed(root, read_steps(text), items) or ("",)
@@ -466,7 +466,7 @@ def _places(reads: Sequence[str], at_scope: Steps, items: Items, root: Json) -> 
 
 
 def _reads(scope: _Scope, rule: Lens, root: Json) -> tuple[Steps, ...]:
-    """Return the further fields that the function of a lens was given."""
+    """Return the further fields that the function of a lens received."""
     reads = rule.reads if scope.direction == "down" else rule.constant_reads
     places = _places(reads, scope.at, scope.items, root)
     return tuple(place for _, place in places if value_at(root, place) is not ABSENT)

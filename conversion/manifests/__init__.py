@@ -1,18 +1,19 @@
 """Manifests: conversion of YAML and JSON text that leaves everything else as it is.
 
-Comments, key order, quotes, anchors, block texts, blank lines, indentation and line breaks of what a conversion does
-not touch are kept, byte for byte; what it moves or renames takes its comments along.
+Comments, key order, quotes, anchors, block texts, blank lines, indentation and line breaks outside of the converted
+fields are kept, byte for byte; a moved or renamed field takes its comments along.
 
 Why not ruamel.yaml's round trip: ``benchmarks/manifests.py`` makes the same edit to real manifests of up to 60 kB with
 both. Of 213 files of Gardener, Cluster API and restow, 210 have a diff of only the edited lines here, and 121 with
-ruamel.yaml at the best of ten settings for each file, which otherwise indents, breaks or quotes other lines too.
+ruamel.yaml at the best of ten settings for each file; in the others ruamel.yaml indents, breaks or quotes further
+lines.
 
 Public:
 
-- ``convert_manifest``: a text, converted, with the outcome of every object in it; ``Targets`` says what is wanted;
+- ``convert_manifest``: converts a text, and returns the outcome of every object in it; ``Targets`` sets the versions;
 - ``read``: the documents of a text (``YamlDocument``), as kubectl reads them (``restow.crds.documents`` has the fast
   loader for plain data);
-- ``write_yaml``: data as YAML that kubectl reads as just that;
+- ``write_yaml``: writes data as YAML that kubectl reads as exactly this data;
 - ``NotYaml``: the text is neither YAML nor JSON, for instance a template.
 
 Nothing here does I/O.

@@ -48,12 +48,12 @@ __all__ = [
 
 
 class NoTargetVersion(ConversionError):
-    """No kind has the version that was asked for; the message names those that there are."""
+    """No kind has the requested version; the message names the existing ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The apiVersion for each (group, kind) that is to be converted; ``lists``: the kind of each (group, list kind)."""
+    """The target apiVersion for each (group, kind); ``lists``: the kind of each (group, list kind)."""
 
     versions: Mapping[tuple[str, str], str]
     lists: Mapping[tuple[str, str], str]
@@ -81,7 +81,7 @@ class Targets:
         return cls(versions, lists | {(crd.group, crd.list_kind): crd.kind for crd in crds})
 
     def of_object(self, api_version: object, kind: object) -> str | None:
-        """Return the apiVersion that an object is to have, None if it is no concern of ours."""
+        """Return the target apiVersion of an object, None if it is not to be converted."""
         if not isinstance(api_version, str) or not isinstance(kind, str):
             return None
         return self.versions.get((api_version.rpartition("/")[0], kind))
@@ -94,7 +94,7 @@ class Targets:
 
     @property
     def groups(self) -> frozenset[str]:
-        """The groups of the kinds that are to be converted."""
+        """The groups of the kinds to convert."""
         return frozenset(group for group, _ in self.versions)
 
 
@@ -102,23 +102,23 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Status(StrEnum):
-    """What became of an object."""
+    """The outcome for an object."""
 
     CONVERTED = "converted"
     CURRENT = "current"
-    """It is at the version that was asked for."""
+    """It already has the requested version."""
     FAILED = "failed"
-    """It could not be converted, and is as it was."""
+    """It could not be converted, and is unchanged."""
     OTHER = "other"
     """The request did not name its kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectOutcome:
-    """One object. ``line`` is that of its document, ``pointer`` its place in it (empty for a document of its own).
+    """One object. ``line`` is the line of its document, ``pointer`` its place in it (empty for a whole document).
 
-    ``error`` is a sentence without values, ``lost`` what a stash would have kept and nothing keeps now, ``spared`` the
-    fields with template expressions that are left as they are, ``warnings`` are sentences.
+    ``error`` is a sentence without values, ``lost`` the fields that a stash would have kept and that nothing keeps now,
+    ``spared`` the fields with template expressions that are left as they are, ``warnings`` are sentences.
     """
 
     status: Status
@@ -138,21 +138,21 @@ class ObjectOutcome:
     explanation: Explanation | None = field(default=None, repr=False)
 
     def taken_back(self, why: str) -> ObjectOutcome:
-        """Return the outcome of an object that was converted, and then had to stay as it was."""
+        """Return the outcome of an object that was converted, but then had to stay as it was."""
         if self.status is not Status.CONVERTED:
             return self
         return replace(self, status=Status.FAILED, error=why, lost=(), warnings=(), after=None, explanation=None)
 
     @property
     def title(self) -> str:
-        """How messages name the object."""
+        """The name of the object in messages."""
         names = qualified_name(self.namespace, self.name)
         return " ".join(part for part in (self.kind, names) if part) or "a document without a kind"
 
 
 @dataclass(slots=True)
 class Work:
-    """One document at work: its objects so far, its data as it becomes, and what its fields stand for."""
+    """One document under conversion: its objects so far, its new data, and the links of its fields to old ones."""
 
     graph: Graph
     targets: Targets
@@ -172,7 +172,7 @@ class Work:
 
 
 def objects_of(document: Any, place: Steps = ()) -> Iterator[tuple[str, Json]]:
-    """Yield the objects of a document with their pointers; items of a typed list with the type that it gives them."""
+    """Yield the objects of a document with their pointers; items of a typed list get their type from the list."""
     if not isinstance(document, dict):
         return
     kind, items = document.get("kind"), document.get("items")
@@ -186,7 +186,7 @@ def objects_of(document: Any, place: Steps = ()) -> Iterator[tuple[str, Json]]:
 
 
 def convert_objects(work: Work, document: Any, place: Steps = (), given: Mapping[str, str] | None = None) -> Any:
-    """Return a document with its objects converted; those that cannot be are as they were.
+    """Return a document with its objects converted; objects that cannot be converted are unchanged.
 
     ``given`` are the apiVersion and kind that an item of a typed list may leave out.
     """
@@ -229,7 +229,7 @@ def _list(work: Work, document: Json, place: Steps, item_kind: str | None) -> Js
 
 
 def _take_back(work: Work, begin: int, place: Steps) -> None:
-    """A list whose items take their version from it is converted as a whole, or not at all."""
+    """Undo a list's conversion after one item failed: items without apiVersion have that of the list."""
     why = "another item of its list cannot be converted, and items without apiVersion have that of their list"
     work.outcomes[begin:] = [outcome.taken_back(why) for outcome in work.outcomes[begin:]]
     for known in [known for known in work.links if known[: len(place)] == place]:
@@ -272,7 +272,7 @@ def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
     return result
 
 
-#: Rules that put a value into a list, or take it out, as it is: a template expression keeps its meaning.
+#: Rules that put a value into a list, or take it out, unchanged: a template expression keeps its meaning.
 _WRAPPERS: Final = ("wrap(", "unwrap(")
 
 
@@ -280,7 +280,7 @@ def _explained(graph: Graph, obj: Json, target: str) -> tuple[Explanation, dict[
     """Convert an object without the fields that a rule would compute from template expressions.
 
     Returns the explanation and these fields, each with its rule. A tool fills in the expression after the conversion,
-    so that whatever is computed from its text is wrong.
+    so any value that is computed from its text is wrong.
     """
     spared: dict[Steps, str] = {}
     while True:
@@ -340,7 +340,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A converted manifest. ``documents`` has the data of all its documents, ABSENT for one that JSON cannot say."""
+    """A converted manifest. ``documents`` has the data of all documents, ABSENT for one that JSON cannot represent."""
 
     text: str = field(repr=False)
     documents: tuple[Any, ...] = field(repr=False)
@@ -348,7 +348,7 @@ class Converted:
     notes: tuple[Note, ...] = ()
 
     def having(self, status: Status) -> tuple[ObjectOutcome, ...]:
-        """Return the objects that have come to that."""
+        """Return the objects with this status."""
         return tuple(outcome for outcome in self.outcomes if outcome.status is status)
 
 
@@ -445,7 +445,7 @@ class _Run:
 
 
 def _root(text: str) -> YamlNode | None:
-    """Return the one document of a text, None if it is none or another number of them."""
+    """Return the only document of a text, None if there is none or more than one."""
     try:
         documents = read(text)
     except NotYaml:
@@ -454,7 +454,7 @@ def _root(text: str) -> YamlNode | None:
 
 
 def _unsayable(document: YamlDocument, text: str, targets: Targets) -> ObjectOutcome:
-    """Judge a document that is YAML but no JSON: no API server takes it, but it may be no object to convert."""
+    """Return the outcome of a YAML document that JSON cannot represent: failed, if it may be an object to convert."""
     names = {"apiVersion": "", "kind": ""}
     if isinstance(document.root, YamlMapping):
         for entry in document.root.entries:

@@ -1,4 +1,4 @@
-"""A YAML document as its values, where each of them stands in the text, and which lines and comments belong to it."""
+"""A YAML document: its values, their positions in the text, and the lines and comments that belong to them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class YamlNode:
 
 @dataclass(slots=True, eq=False)
 class YamlScalar(YamlNode):
-    """A scalar; ``style`` is the character that it begins with (``'``, ``"``, ``|``, ``>``), empty for a plain one."""
+    """A scalar; ``style`` is its first character (``'``, ``"``, ``|``, ``>``), empty for a plain scalar."""
 
     value: Any
     style: str
@@ -52,7 +52,7 @@ class YamlScalar(YamlNode):
 
 @dataclass(slots=True, eq=False)
 class YamlAlias(YamlNode):
-    """A reference to an anchored node before it."""
+    """A reference to an earlier anchored node."""
 
     name: str
     target: YamlNode
@@ -72,7 +72,7 @@ class YamlEntry:
 class YamlMapping(YamlNode):
     """An object.
 
-    ``column`` is that of its keys. ``odd``: written in a way that cannot be edited in place (``? key``).
+    ``column`` is the column of its keys. ``odd``: its form cannot be edited in place (``? key``).
     """
 
     flow: bool
@@ -85,7 +85,7 @@ class YamlMapping(YamlNode):
 class YamlSequence(YamlNode):
     """A list.
 
-    ``dashes`` are the offsets of its items' dashes, empty in flow style; ``column`` is that of the dashes.
+    ``dashes`` are the offsets of its items' dashes, empty in flow style; ``column`` is the column of the dashes.
     """
 
     flow: bool
@@ -99,10 +99,9 @@ Collection = YamlMapping | YamlSequence
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One document of a stream. ``problem`` says why its data is no JSON, with the line; ``root`` is None if it is
-    empty.
+    """One document of a stream. ``problem`` says why its data is no JSON, with the line; an empty one has no ``root``.
 
-    ``begin`` is the offset of its ``---``, or of its first value; ``line`` is that of its first value, from 1.
+    ``begin`` is the offset of its ``---``, or of its first value; ``line`` is the line of its first value, from 1.
     """
 
     root: YamlNode | None
@@ -112,12 +111,12 @@ class YamlDocument:
 
     @property
     def data(self) -> Any:
-        """The whole as plain data, None if there is none."""
+        """The whole document as plain data, None if it is empty."""
         return None if self.root is None or self.problem else data(self.root)
 
 
 def is_block(node: YamlNode) -> TypeGuard[Collection]:
-    """Say whether a node is a collection in block style."""
+    """Return whether a node is a collection in block style."""
     return isinstance(node, YamlMapping | YamlSequence) and not node.flow
 
 
@@ -147,12 +146,12 @@ def _data(node: YamlNode, known: dict[int, Any]) -> Any:
 
 
 def merged_names(node: YamlNode) -> set[str]:
-    """Return the names of the fields that the value of a merge key brings."""
+    """Return the names of the fields that a merge key's value contributes."""
     return {name for source in _merge_sources(node) for name, _ in _fields(source)}
 
 
 def merged(node: YamlMapping) -> Json:
-    """Return the fields that merge keys bring into a mapping, whether or not its own override them."""
+    """Return the fields that merge keys contribute to a mapping, whether or not its own fields override them."""
     fields: Json = {}
     for entry in node.entries:
         if entry.merges:
@@ -163,7 +162,7 @@ def merged(node: YamlMapping) -> Json:
 
 
 def _fields(node: YamlMapping) -> Iterator[tuple[str, YamlNode]]:
-    """Yield the fields of a mapping in order; its own win over merged ones, earlier merged ones over later."""
+    """Yield the fields of a mapping in order; its own override merged ones, earlier merged ones override later ones."""
     own = {entry.name for entry in node.entries if not entry.merges}
     seen: set[str] = set()
     for entry in node.entries:
@@ -198,7 +197,7 @@ class Comment:
 
 
 def comments(text: str, root: YamlNode, start: int, end: int) -> Iterator[Comment]:
-    """Yield the comments of a document that stands from ``start`` to ``end`` in a text."""
+    """Yield the comments of a document between the offsets ``start`` and ``end`` of a text."""
     position, line = start, text.count("\n", 0, start) + 1
     for begin, behind in (*sorted(_leaves(root)), (end, end)):
         for found in _COMMENT.finditer(text, position, max(position, begin)):
@@ -210,7 +209,7 @@ def comments(text: str, root: YamlNode, start: int, end: int) -> Iterator[Commen
 
 
 def missing(before: Iterable[Comment], after: Iterable[Comment]) -> list[Comment]:
-    """Return the comments that are no longer there, wherever those that are may stand now."""
+    """Return the comments that no longer exist; a comment may have moved to another line."""
     left = Counter(comment.text for comment in after)
     gone = []
     for comment in before:
@@ -237,15 +236,16 @@ _PROPERTIES: Final = re.compile(r"[&!]\S*(?:\s+[&!]\S*)?")
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """A field or item and its place in the text; all but ``mark`` are at the beginning of a line, or behind the text.
+    """A field or item with its offsets in the text; all but ``mark`` are at the start of a line, or at the text's end.
 
     Attributes:
-        free, head, start: where its free lines, its head and its own lines begin. The first child of a collection that
-            begins in the middle of a line (``- a: 1``) has none of its own: there ``start`` is ``mark``.
+        free, head, start: the starts of its free lines, of its head and of its own lines. The first child of a
+            collection that begins in the middle of a line (``- a: 1``) has no lines of its own; its ``start`` is
+            ``mark``.
         mark: its key or its dash.
-        floor: where the lines of its value begin, if that is a block collection: may be in the middle of a line too.
-        tail: where the foot begins.
-        end: where all of it ends.
+        floor: the start of the lines of its value, if that is a block collection; may also be in the middle of a line.
+        tail: the start of its foot.
+        end: the end of all of it.
     """
 
     name: str | int
@@ -276,24 +276,24 @@ class Layout:
         return self._children(node, floor)
 
     def of(self, child: Child) -> list[Child]:
-        """Return the children of a child, a block collection."""
+        """Return the children of a child that is a block collection."""
         assert is_block(child.node)
         return self._children(child.node, child.floor)
 
     def region_end(self, child: Child, column: int) -> int:
-        """Return where the lines of a child's block collection end, above the child's foot.
+        """Return the end of the lines of a child's block collection, above the child's foot.
 
-        ``column`` is the child's.
+        ``column`` is the column of the child.
         """
         assert is_block(child.node)
         return self._foot(self.of(child)[-1].end, max(child.node.column, column + 1))
 
     def line_start(self, position: int) -> int:
-        """Return where the line begins."""
+        """Return the start of the line."""
         return self.text.rfind("\n", 0, position) + 1
 
     def line_end(self, position: int) -> int:
-        """Return where the next line begins."""
+        """Return the start of the next line."""
         found = self.text.find("\n", position)
         return len(self.text) if found < 0 else found + 1
 
@@ -328,7 +328,7 @@ class Layout:
         return self.line_end(max(child.node.end, behind))
 
     def _floor(self, node: YamlNode, behind: int) -> int:
-        """Return where the lines of a value begin: below the line of its key, dash or anchor, or on that line."""
+        """Return the start of a value's lines: below the line of its key, dash or anchor, or on that line."""
         if not is_block(node):
             return node.inner
         if node.start < node.inner:
@@ -337,7 +337,7 @@ class Layout:
         return node.inner if "\n" not in self.text[behind : node.inner] else self.line_end(behind)
 
     def _head(self, free: int, start: int) -> int:
-        """Return where the comment lines directly above ``start`` begin."""
+        """Return the start of the comment lines directly above ``start``."""
         while start > free:
             above = self.line_start(start - 1)
             if above < free or not self.text[above:start].lstrip(" \t").startswith("#"):

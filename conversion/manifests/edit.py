@@ -42,13 +42,13 @@ _COMMENT: Final = re.compile(r"(?<=[ \t])#[^\r\n]*")
 
 @dataclass(slots=True)
 class Block:
-    """The editor of block collections. ``owners`` has, by their old places, all that can be moved, and out of what."""
+    """The editor of block collections. ``owners`` maps old places to the movable children and their collections."""
 
     draft: Draft
     owners: dict[Steps, tuple[Child, Collection]] = field(default_factory=dict)
 
     def document(self, root: Collection, old: Any, new: Any) -> tuple[int, int, str]:
-        """Write a whole document; return the part of the text to be replaced, and by what."""
+        """Write a whole document; return the start and end of the replaced part of the text, and the new part."""
         children = self.draft.layout.root(root)
         self._own(root, children, ())
         start, end = children[0].start, children[-1].end
@@ -64,9 +64,9 @@ class Block:
     def _lines(
         self, node: Collection, children: list[Child], old: Any, new: Any, place: Steps, floor: int, bottom: int
     ) -> str:
-        """Write a collection's lines from ``floor``, which may be in the middle of a line (``- a.
+        """Write a collection's lines from ``floor`` to ``bottom``.
 
-        1``), to ``bottom``.
+        ``floor`` may be in the middle of a line (``- a: 1``).
         """
         if isinstance(node, YamlMapping):
             lines = "".join(self._fields(node, children, old, new, place))
@@ -115,12 +115,12 @@ class Block:
         return not child.merges and self.draft.before(new) == (*self.draft.before(around), child.name)
 
     def _free(self, child: Child, *, is_last: bool) -> str:
-        """Return the lines above a child that is gone; blank ones only where something follows."""
+        """Return the free lines above a removed child; blank ones only if more lines follow."""
         lines = self.draft.text[child.free : child.head]
         return lines if "#" in lines or not is_last else ""
 
     def _moved(self, new: Any, column: int, place: Steps) -> str:
-        """Write a field or item that was not in this collection: its old lines if it has some, else new ones."""
+        """Write a field or item that was not in this collection: with its old lines if it has some, else new ones."""
         before = self.draft.before(place)
         name = place[-1]
         if before in self.owners and isinstance(before[-1], str) == isinstance(name, str):
@@ -131,7 +131,7 @@ class Block:
         return self._new(new, column, place)
 
     def _new(self, new: Any, column: int, place: Steps) -> str:
-        """Write a field or item that no old one stands for; what is in it may have old lines nevertheless."""
+        """Write a field or item without an old counterpart; its content may have old lines nevertheless."""
         name, style = place[-1], self.draft.style
         if not isinstance(new, dict | list) or not new:
             lines = emit.field(name, new, column, style) if isinstance(name, str) else emit.item(new, column, style)
@@ -146,7 +146,7 @@ class Block:
         return "".join(self._moved(new[step], column, (*place, step)) for step in steps)
 
     def _start(self, child: Child, owner: Collection) -> str:
-        """Return what stands before the key or dash: the head, and the indentation."""
+        """Return the text before the key or dash: the head, and the indentation."""
         text = self.draft.text
         pad = " " * owner.column if child.start == child.mark else text[child.start : child.mark]
         return text[child.head : child.start] + pad
@@ -165,7 +165,7 @@ class Block:
         return self._start(child, owner) + "-" + self._value(child, owner, old, new, place, child.mark + 1)
 
     def _value(self, child: Child, owner: Collection, old: Any, new: Any, place: Steps, behind: int) -> str:
-        """Write what follows the colon or dash that ends at ``behind``: the value, comments, and lines below."""
+        """Write the text after the colon or dash that ends at ``behind``: the value, comments, and lines below."""
         draft, text, node = self.draft, self.draft.text, child.node
         if draft.stays(node, old, new):
             draft.note(node)
@@ -208,7 +208,7 @@ class Block:
         return "".join(lines for lines in free if "#" in lines)
 
     def _comment(self, child: Child, behind: int) -> str:
-        """Return the comment on the line of the key or dash, or of the end of an inline value."""
+        """Return the comment on the line of the key or dash, or at the end of an inline value."""
         layout, node = self.draft.layout, child.node
         start = node.end if _is_inline(node) else behind
         end = child.floor if is_block(node) else layout.line_end(start)
@@ -217,12 +217,12 @@ class Block:
 
 
 def _is_inline(node: YamlNode) -> bool:
-    """Say whether a value stands on the line of its key (which a collection in flow style may leave again)."""
+    """Return whether a value is on the line of its key (a collection in flow style may continue on further lines)."""
     return not is_block(node) and not (isinstance(node, YamlScalar) and node.style in ("|", ">"))
 
 
 def _wants_lines(new: Any, node: YamlNode) -> bool:
-    """Say whether a value is better written on lines of its own."""
+    """Return whether a value is better written on lines of its own."""
     if isinstance(new, dict | list):
         return bool(new)
     has_quotes = isinstance(node, YamlScalar) and node.style in ("'", '"')
@@ -230,14 +230,14 @@ def _wants_lines(new: Any, node: YamlNode) -> bool:
 
 
 def _beside(lines: str, column: int) -> str:
-    """Return lines of a collection at ``column`` as they stand behind a dash: without blank lines and pad at first."""
+    """Return a collection's lines at ``column`` for use after a dash: without leading blank lines and indentation."""
     while "\n" in lines and not lines.partition("\n")[0].strip():
         lines = lines.partition("\n")[2]
     return lines.removeprefix(" " * column)
 
 
 def _shifted(lines: str, by: int) -> str:
-    """Return lines indented by so much more, or less."""
+    """Return lines indented by this many columns more, or less if negative."""
     return "\n".join(_shift(line, by) for line in lines.split("\n")) if by else lines
 
 
@@ -251,7 +251,7 @@ def _shift(line: str, by: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A part of a text, by its offsets, and what is to stand there instead."""
+    """A part of a text, by its offsets, and its replacement."""
 
     start: int
     end: int
@@ -259,7 +259,7 @@ class Edit:
 
 
 def edit(text: str, root: YamlNode, new: Any, links: Tracing) -> Edit:
-    """Return the edit of ``text`` that makes its document at ``root`` say ``new``."""
+    """Return the edit of ``text`` after which its document at ``root`` has the data ``new``."""
     whole = text if text.endswith("\n") else text + "\n"
     nodes, old = dict(places(root)), data(root)
     draft = Draft(
@@ -292,6 +292,6 @@ def rewrite(text: str, root: YamlNode, new: Any) -> Edit:
 
 
 def write_yaml(value: Any) -> str:
-    """Return a value as a YAML document of its own, quoted so that kubectl reads just that."""
+    """Return a value as a YAML document of its own, quoted so that kubectl reads exactly this value."""
     style = Style()
     return emit.lines(value, 0, style) if isinstance(value, dict | list) and value else emit.flow(value, style) + "\n"

@@ -1,4 +1,4 @@
-"""How a document is written, so that what is added to it looks like the rest.
+"""The style of a document, so that added text looks like the rest.
 
 Pure.
 """
@@ -34,7 +34,7 @@ __all__ = [
 class Style:
     """The indentation of nested objects (``step``) and of lists in objects (``offset``), in columns; the line break.
 
-    ``quote`` is what texts that need quotes have around them, if it can say them. ``json``: the document is JSON.
+    ``quote`` is the kind of quotes for texts that need some, if it can represent them. ``json``: the document is JSON.
     """
 
     step: int = 2
@@ -45,7 +45,7 @@ class Style:
 
 
 def style_of(text: str, root: YamlNode) -> Style:
-    """Return the style that most of a document has."""
+    """Return the most frequent style of a document."""
     steps, offsets = Counter[int](), Counter[int]()
     for outer, inner in _nested(root):
         if isinstance(outer, YamlMapping):
@@ -94,7 +94,7 @@ def _most(found: Counter[int], otherwise: int) -> int:
 
 
 def _is_json(node: YamlNode) -> bool:
-    """Say whether everything is written as in JSON: flow style throughout, and double quotes around all texts."""
+    """Return whether everything is written as in JSON: flow style throughout, and double quotes around all texts."""
     if isinstance(node, YamlAlias) or node.anchor is not None or node.tag is not None:
         return False
     if isinstance(node, YamlScalar):
@@ -108,20 +108,20 @@ def _is_json(node: YamlNode) -> bool:
 _Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDE: Final = 2**30
 
-#: What every YAML reader takes as it is inside of a block text.
+#: Characters that every YAML reader takes literally inside of a block text.
 _LITERAL: Final = re.compile(r"[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A value as text: what follows its key or dash, and the lines below."""
+    """A value as text: the part after its key or dash, and the lines below."""
 
     head: str
     body: str = ""
 
 
 def value(data: Any, column: int, style: Style, *, in_list: bool = False) -> Written:
-    """Write a value whose key or dash stands at ``column``."""
+    """Write a value whose key or dash is at ``column``."""
     if isinstance(data, dict | list) and data:
         deeper = 2 if in_list else style.step if isinstance(data, dict) else style.offset
         return Written("", lines(data, column + deeper, style))
@@ -131,7 +131,7 @@ def value(data: Any, column: int, style: Style, *, in_list: bool = False) -> Wri
 
 
 def lines(data: Any, column: int, style: Style) -> str:
-    """Write the fields or items of an object or a list that has some."""
+    """Write the fields or items of a non-empty object or list."""
     if isinstance(data, dict):
         return "".join(field(name, child, column, style) for name, child in data.items())
     return "".join(item(child, column, style) for child in data)
@@ -165,7 +165,7 @@ def flow(data: Any, style: Style, *, indent: str | None = None) -> str:
 
 
 def scalar(data: Any, style: Style, *, flow: bool = False, quote: str = "") -> str:
-    """Write a scalar on one line; a text in the quotes that are wanted, or in those of the style if it needs some."""
+    """Write a scalar on one line; a text in the requested quotes, or in those of the style if it needs some."""
     if data is None:
         return "null"
     if isinstance(data, bool):
@@ -183,16 +183,16 @@ def scalar(data: Any, style: Style, *, flow: bool = False, quote: str = "") -> s
 
 
 def _text(data: str, *, flow: bool, quote: str) -> str:
-    """Write a text with these quotes, or others if it has to be; without any where that is wanted and possible."""
+    """Write a text with these quotes, or others if necessary; without quotes if that is requested and possible."""
     if quote and not data.isprintable():
-        quote = '"'  # what one YAML takes for a line break, another does not
+        quote = '"'  # YAML versions differ in what they take for a line break
     if not flow:
         return _dumped(data, default_style=quote or None)
     return _dumped([data], default_flow_style=True, default_style=quote or None)[1:-1]
 
 
 def _stays(text: str, data: str) -> bool:
-    """Say whether a plain text is none of the words and numbers that kubectl knows."""
+    """Return whether a plain text is none of the words and numbers that kubectl knows."""
     try:
         return text == data and resolve(text, plain=True) == data
     except Unsayable:

@@ -1,6 +1,6 @@
-"""What all parts of an edit share: the text, how it is laid out, what stands for what, and which anchors exist by now.
+"""The shared state of an edit: the text, its layout, the matches of values, and the anchors written so far.
 
-Pure, but for the anchors that it records: values are written in the order of the new text.
+Pure, except for the anchors that it records: values are written in the order of the new text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOWHERE: Final[Steps] = ("", -1)
 
 @dataclass(slots=True)
 class Draft:
-    """One document under edit. ``text`` is all of its stream and ends with a line break."""
+    """One document under edit. ``text`` is the text of the whole stream and ends with a line break."""
 
     text: str
     style: Style
@@ -46,36 +46,36 @@ class Draft:
     emitted: dict[str, Any] = field(default_factory=dict)
 
     def stays(self, node: YamlNode, old: Any, new: Any) -> bool:
-        """Say whether a value can be copied as it stands: it is the same, and so are those that its aliases mean."""
+        """Return whether a value can be copied unchanged: it is the same, and so are the values of its aliases."""
         return same(old, new) and (not self.has_aliases or self._aliases_hold(node))
 
     def can_say(self, alias: YamlAlias, value: Any) -> bool:
-        """Say whether an alias, as it stands, means ``value`` in the new text."""
+        """Return whether an unchanged alias means ``value`` in the new text."""
         return alias.name in self.emitted and same(self.emitted[alias.name], value)
 
     def note(self, node: YamlNode) -> None:
-        """Take note of the anchors of what is copied as it stands."""
+        """Record the anchors of a value that is copied unchanged."""
         if self.has_aliases:
             for inner in _all(node):
                 self.define(inner, None if inner.anchor is None else data(inner))
 
     def define(self, node: YamlNode, value: Any) -> None:
-        """Take note of what a node's anchor, if it has one, means from here on."""
+        """Record the value of a node's anchor, if it has one, from here on."""
         if node.anchor is not None:
             self.emitted[node.anchor] = value
 
     def fits(self, node: YamlNode, new: Any) -> TypeGuard[Collection]:
-        """Say whether a collection can be edited into ``new``: both are of a kind, and neither is empty."""
+        """Return whether a collection can be edited into ``new``: both have the same kind, and neither is empty."""
         if isinstance(node, YamlMapping):
             return isinstance(new, dict) and bool(new) and bool(node.entries) and not node.odd
         return isinstance(node, YamlSequence) and isinstance(new, list) and bool(new) and bool(node.items)
 
     def before(self, place: Steps) -> Steps:
-        """Return the old place of a new value; nowhere if it is new."""
+        """Return the old place of a new value; an impossible place if it is new."""
         return self.matches.before.get(place, _NOWHERE)
 
     def fields(self, node: YamlMapping, new: dict[str, Any]) -> tuple[list[str], bool]:
-        """Return the fields to be written out for a mapping, and whether its merge keys stay and bring the others."""
+        """Return the fields to write for a mapping, and whether its merge keys stay and provide the others."""
         sources = [entry.value for entry in node.entries if entry.merges]
         brought = merged(node)
         if not sources or not brought.keys() <= new.keys() or not all(map(self._aliases_hold, sources)):
@@ -84,7 +84,7 @@ class Draft:
         return [name for name in new if name in own or not same(brought.get(name, ABSENT), new[name])], True
 
     def slots(self, node: YamlMapping, names: list[str], place: Steps) -> list[list[str]]:
-        """Return for each old field the new ones to be written at its place, its own first; the rest comes last."""
+        """Return for each old field the new ones to write at its place, its own first; the rest comes last."""
         around = self.before(place)
         index = {(*around, entry.name): at for at, entry in enumerate(node.entries) if not entry.merges}
         slots: list[list[str]] = [[] for _ in node.entries]
@@ -113,7 +113,7 @@ class Draft:
 
 
 def _all(node: YamlNode) -> Iterator[YamlNode]:
-    """Yield a node and all in it, what merge keys refer to included."""
+    """Yield a node and all nodes in it, including the values of merge keys."""
     yield node
     if isinstance(node, YamlMapping):
         for entry in node.entries:
@@ -124,7 +124,7 @@ def _all(node: YamlNode) -> Iterator[YamlNode]:
 
 
 def inline(draft: Draft, node: YamlNode, old: Any, new: Any, place: Steps, *, flow: bool) -> str:
-    """Return the new text of a value, anchor included. ``flow`` says that it stands in a collection in flow style."""
+    """Return the new text of a value, including its anchor. ``flow``: it is in a collection in flow style."""
     if draft.stays(node, old, new):
         draft.note(node)
         return draft.text[node.start : node.end]
@@ -233,7 +233,7 @@ class _Flow:
         return emit.flow(name, self.draft.style)
 
     def _joined(self, parts: list[_Part], written: list[tuple[str, int | None]]) -> str:
-        """Put the parts together, with the old commas and line breaks between those that were neighbours before."""
+        """Join the parts, with the old commas and line breaks between those that were neighbours before."""
         text = self.draft.text
         prefix, suffix = text[self.node.inner : parts[0].start], text[parts[-1].end : self.node.end]
         separators = [text[left.end : right.start] for left, right in pairwise(parts)]
@@ -250,7 +250,7 @@ class _Flow:
 
 
 def _indent(draft: Draft, position: int) -> str | None:
-    """Return the indentation of the line at ``position``, None if the whole document stands on one line."""
+    """Return the indentation of the line at ``position``, None if the whole document is on one line."""
     start = draft.layout.line_start(position)
     line = draft.text[start : draft.layout.line_end(position)]
     return line[: len(line) - len(line.lstrip(" \t"))] if draft.text.rstrip().count("\n") else None

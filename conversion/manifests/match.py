@@ -1,6 +1,6 @@
 """Matches the items of a list before and after an edit by their content, where no rule relates them.
 
-Equal items first, then objects that agree in most of what they say, then the rest in order.
+Equal items match first, then objects that agree in most of their fields, then the rest in order.
 
 Pure.
 """
@@ -25,12 +25,12 @@ __all__ = [
 ]
 
 
-#: Pairs to compare at most; beyond, what is left is paired in order.
+#: The most pairs to compare; with more, the remaining items are paired in order.
 _MOST_PAIRS: Final = 20_000
 
 
 def align(old: Sequence[Any], new: Sequence[Any], *, taken: Collection[int] = ()) -> list[int | None]:
-    """Return for each new item the index of its old one, None if there is none; each old one, but ``taken``, once."""
+    """Return for each new item the index of its old one or None; each old one, except ``taken``, is used once."""
     free = [index for index in range(len(old)) if index not in taken]
     found: list[int | None] = [None] * len(new)
     by_text: dict[bytes, deque[int]] = defaultdict(deque)
@@ -79,10 +79,10 @@ def _likeness(old: Any, new: Any) -> float:
 
 
 class Tracing(Protocol):
-    """What ``restow.conversion.explain.FieldLinks`` can tell."""
+    """The interface of ``restow.conversion.explain.FieldLinks``."""
 
     def trace(self, place: Steps) -> tuple[Steps, bool] | None:
-        """Return the place before, and whether positions in lists are to be trusted; None if there was none."""
+        """Return the old place, and whether positions in lists are reliable; None if there was none."""
         ...
 
 
@@ -98,7 +98,7 @@ class Matches:
     neighbours: dict[Steps, Steps] = field(default_factory=dict)
 
     def pair(self, new: Steps, old: Steps) -> None:
-        """Take note of a match; the first one that asks for an old place gets it."""
+        """Record a match; the first new place that claims an old place gets it."""
         if new in self.before:
             return
         if old in self.after:
@@ -109,7 +109,7 @@ class Matches:
 
 
 def places(node: YamlNode, place: Steps = ()) -> Iterator[tuple[Steps, YamlNode]]:
-    """Yield all values that are written out in a document, with their places: not what aliases and merges bring."""
+    """Yield all values that are written out in a document with their places, without those of aliases and merges."""
     yield place, node
     if isinstance(node, YamlMapping):
         for entry in node.entries:
@@ -121,7 +121,7 @@ def places(node: YamlNode, place: Steps = ()) -> Iterator[tuple[Steps, YamlNode]
 
 
 def match(nodes: dict[Steps, YamlNode], old: Any, new: Any, links: Tracing) -> Matches:
-    """Match a document's ``nodes``, whose data is ``old``, with the data that it is to have."""
+    """Match a document's ``nodes``, whose data is ``old``, with its new data."""
     found = Matches()
     found.pair((), ())
     matcher = _Matcher(nodes, links, found)
@@ -137,7 +137,7 @@ class _Matcher:
     found: Matches
 
     def in_place(self, new: Any, place: Steps) -> None:
-        """Match what is where it was, so that nothing else takes its lines."""
+        """Match the values that stay in place, so that no other value takes their lines."""
         children = new.items() if isinstance(new, dict) else enumerate(new) if isinstance(new, list) else ()
         for step, child in children:
             below = (*place, step)
@@ -148,7 +148,7 @@ class _Matcher:
     def elsewhere(self, old: Any, new: Any, place: Steps) -> Steps | None:
         """Match the rest; ``old`` is the data of the whole document.
 
-        Return the old place of the first thing in ``new``.
+        Return the old place of the first matched value in ``new``.
         """
         if isinstance(new, list):
             self._items(old, new, place)
@@ -195,6 +195,6 @@ class _Matcher:
                 self.found.pair((*place, number), (*source, index))
 
     def _is_open(self, place: Steps) -> bool:
-        """Say whether no rule says what an item stands for: not even that it stands for none."""
+        """Return whether no rule relates an item to an old one, or declares that it has none."""
         traced = self.links.trace(place)
         return place not in self.found.before and traced is not None and not traced[1]

@@ -80,7 +80,7 @@ def _documents(text: str) -> Iterator[YamlDocument]:
 
 @dataclass(slots=True)
 class _Composer:
-    """Makes the nodes of one document. ``problem`` is the first thing in it that JSON cannot say."""
+    """Makes the nodes of one document. ``problem`` is the first value in it that JSON cannot represent."""
 
     text: str
     events: Iterator[Any]
@@ -134,7 +134,7 @@ class _Composer:
         return self._known(YamlScalar(start, inner, end, event.anchor, event.tag, value, style), 0)
 
     def _block_end(self, inner: int, end: int) -> int:
-        """Return the end of a block scalar: blank lines behind it belong to it only if it keeps them (``|+``)."""
+        """Return the end of a block scalar: blank lines after it belong to it only if it keeps them (``|+``)."""
         keeps = "+" in self.text[inner : self.text.find("\n", inner)].partition("#")[0]
         body = self.text[inner:end]
         if keeps:
@@ -202,7 +202,7 @@ class _Composer:
         return found
 
     def _behind_properties(self, event: Any) -> int:
-        """Return where a value begins behind its anchor and tag, if it has any."""
+        """Return the start of a value after its anchor and tag, if it has any."""
         position = _begin(event)
         for _ in range((event.anchor is not None) + (event.tag is not None)):
             found = _PROPERTY.match(self.text, position)
@@ -244,7 +244,7 @@ _INDENT: Final = re.compile(r"[{\[]\r?\n([ \t]+)")
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """One value and where it stands."""
+    """One value and its place."""
 
     start: int
     end: int

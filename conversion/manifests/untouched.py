@@ -1,6 +1,6 @@
-"""Finds what a conversion does not reach in a manifest: template expressions, and mentions of kinds in other places.
+"""Finds the parts of a manifest that a conversion does not reach: template expressions, and other mentions of kinds.
 
-A computed field must not be made of a template expression (Helm, envsubst, Kubernetes variables). ``without`` takes
+A computed field must not be made from a template expression (Helm, envsubst, Kubernetes variables). ``without`` takes
 such fields out of an object before a conversion, and ``with_spared`` puts them back where they were.
 
 ``mentions`` reports versions of converted kinds in these places:
@@ -30,7 +30,7 @@ _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "repla
 
 
 def has_template(value: Any) -> bool:
-    """Say whether some text in a value has an expression that a tool replaces later: ``{{``, ``${`` or ``$(``."""
+    """Return whether a text in a value has an expression that a tool replaces later: ``{{``, ``${`` or ``$(``."""
     if isinstance(value, str):
         return _TEMPLATE.search(value) is not None
     if isinstance(value, dict):
@@ -39,7 +39,7 @@ def has_template(value: Any) -> bool:
 
 
 def mentions(obj: Json, versions: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    """Yield a sentence for each place of an object of another kind that names what is converted.
+    """Yield a sentence for each place of an object of another kind that names a converted kind.
 
     ``versions`` are the apiVersions that kinds are converted to, by (group, kind).
     """
@@ -104,7 +104,7 @@ def _old(text: str, versions: Mapping[tuple[str, str], str]) -> str | None:
 
 
 def without(obj: Json, places: Iterable[Steps]) -> Json:
-    """Return an object without the fields at these places; what is around them stays."""
+    """Return an object without the fields at these places; the objects around them stay."""
     for place in places:
         obj = _changed(obj, place, ABSENT)
     return obj
@@ -114,7 +114,7 @@ def with_spared(result: Json, source: Json, places: Iterable[Steps]) -> Json:
     """Return a converted object with the fields of its source at these places.
 
     Raises:
-        ObjectError: what was around such a field is not where it was, so that there is no place for it.
+        ObjectError: the object around such a field has moved, so there is no place for the field.
     """
     for place in places:
         in_list = any(isinstance(step, int) for step in place)

@@ -1,8 +1,8 @@
-"""Admission of ``ConversionRules``: what cannot be right for any CRD is refused, with the place of each mistake.
+"""Admission of ``ConversionRules``: refuses rules that no CRD could fit, with the place of each mistake.
 
-Whether rules fit their CRD is no matter of admission: both may come from one chart, in any order. The gates find that.
-The webhook's failure policy is Ignore, because the gates look at everything again, and because a finalizer must be
-removable while no replica runs.
+Admission does not check whether rules fit their CRD, because both may come from one chart, in any order; the gates
+check this. The webhook's failure policy is Ignore, because the gates check everything again, and because a finalizer
+must be removable while no replica runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPERATIONS: Final = ("CREATE", "UPDATE")
 
 
 async def admit_rules(request: AdmissionRequest) -> AdmissionResponse:
-    """Refuse a document with mistakes; updates that leave the spec as it is, and deletions, pass."""
+    """Refuse a document with mistakes; updates that do not change the spec, and deletions, pass."""
     if not request.has_object or request.keeps("spec"):
         return AdmissionResponse()
     return await offload(request.size, _judge, request)

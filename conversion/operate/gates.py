@@ -1,8 +1,8 @@
 """The gates of a ``ConversionRules`` object: its mistakes, its conditions, and which changes are reported as Events.
 
-The order is that of ``GATES``. A gate whose predecessor is not passed is Unknown. Ready is the summary: it has the
-reason and the message of the first gate that is not passed. ``mistakes`` is what the gate Analyzed looks for; admission
-looks for those mistakes that no CRD can make right.
+The order is that of ``GATES``. A gate is Unknown until its predecessor is passed. Ready is the summary: it has the
+reason and the message of the first gate that is not passed. ``mistakes`` returns what the gate Analyzed checks;
+admission checks for those mistakes that no CRD can make right.
 
 Pure.
 """
@@ -47,16 +47,16 @@ READY: Final = "Ready"
 CONFLICT: Final = "Conflict"
 GATES: Final = (ANALYZED, REHEARSED, SERVING, WIRED)
 
-#: Reasons of a gate that is on its way: no Event is written of them.
+#: Reasons of a gate in progress: no Event is written for them.
 _ON_THE_WAY: Final = frozenset({"Waiting", "InProgress", "Compiling", "RollingOut", "Wiring", "Releasing"})
 
-#: Longer messages are cut: the schema of conditions in other APIs allows 32768 characters.
+#: The longest message in characters: the schema of conditions in other APIs allows 32768.
 _LONGEST: Final = 8_000
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The state of one gate: ``state`` is True where it is passed, False where it is not, None while that is open."""
+    """The state of one gate: ``state`` is True if it is passed, False if it failed, None while it is undecided."""
 
     type: str
     state: bool | None
@@ -65,7 +65,7 @@ class Gate:
 
     @property
     def status(self) -> str:
-        """The state as a condition has it."""
+        """The state as the status of a condition."""
         return {True: "True", False: "False", None: "Unknown"}[self.state]
 
 
@@ -80,10 +80,10 @@ def conditions(
     """Return the conditions for the gates that were reached, in order; the remaining ones are Unknown.
 
     Args:
-        gates: what was found; may end with the first gate that is not passed, and have CONFLICT.
-        before: the conditions that the object has now: a condition keeps the time of its last transition.
-        generation: of the object that was looked at.
-        now: for transitions.
+        gates: the results; the last one may be the first gate that is not passed, and CONFLICT may be included.
+        before: the current conditions of the object: a condition keeps the time of its last transition.
+        generation: the generation of the examined object.
+        now: the time for transitions.
     """
     found = {gate.type: gate for gate in gates}
     stopped = next((gate for gate in gates if gate.type in GATES and gate.state is not True), None)
@@ -117,9 +117,10 @@ def _condition(gate: Gate, before: Mapping[str, Any] | None, generation: int, no
 def status(
     document: Mapping[str, Any], gates: Sequence[Gate], *, crd: str, served: Mapping[str, Any] | None, now: datetime
 ) -> dict[str, Any]:
-    """Return the status that a ``ConversionRules`` object should have.
+    """Return the new status of a ``ConversionRules`` object.
 
-    ``crd`` is the name of the target's CRD, empty if there is none; ``served`` says what the replicas serve.
+    ``crd`` is the name of the target's CRD, empty if there is none; ``served`` describes the revision that the replicas
+    serve.
     """
     generation = document["metadata"].get("generation") or 0
     before = (document.get("status") or {}).get("conditions") or ()
@@ -132,7 +133,7 @@ def status(
 
 
 def news(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the conditions whose status or reason changed, and that say more than that a gate is on its way."""
+    """Return the conditions whose status or reason changed, except those of a gate in progress."""
     known = {each.get("type"): (each.get("status"), each.get("reason")) for each in before}
     return [
         each
@@ -143,14 +144,14 @@ def news(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
     ]
 
 
-#: Problems that a message lists.
+#: The most problems that a message lists.
 _SHOWN: Final = 10
 
 
 def mistakes(document: Mapping[str, Any], crd: Crd | None = None, claim: Crd | None = None) -> list[str]:
     """Return every mistake with its place in the document; without the CRD those that no CRD can make right.
 
-    ``claim`` is the CRD of the claims that Crossplane offers for the kind: the rules are for both.
+    ``claim`` is the CRD of the claims that Crossplane offers for the kind: the rules apply to both.
     """
     try:
         rules = parse(document)
@@ -178,13 +179,13 @@ def _told(rules: ConversionRules, diagnostic: Any) -> str:
 
 
 def listed(problems: Sequence[str], what: str) -> str:
-    """Return a message with the first problems and the number of all; ``what`` is what one of them is called."""
+    """Return a message with the first problems and their total number; ``what`` is the noun for one of them."""
     more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
     return f"{counted(len(problems), what)}: " + "; ".join(problems[:_SHOWN]) + more
 
 
 def target_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the group and the kind that a document is about; None if it does not say."""
+    """Return the group and the kind of a document's target; None if it names none."""
     spec = document.get("spec")
     target = spec.get("target") if isinstance(spec, dict) else None
     if not isinstance(target, dict):

@@ -1,8 +1,8 @@
 """The replicas that serve conversions: each renews a Lease of its own, and the leader waits for those that do.
 
-A replica joins before it is ready, so no request reaches one that the leader does not know. One that has not renewed
-its Lease for as long as the Lease says does not count any more; that is counted from when this process saw the last
-change, so that clocks need not agree.
+A replica joins before it is ready, so no request reaches a replica that the leader does not know. A replica that has
+not renewed its Lease within the Lease's duration does not count any more. This time starts when this process saw the
+last change, so that clocks need not agree.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PREFIX: Final = "restow-replica-"
 _DURATION_S: Final = 15
 _RENEW_S: Final = 4.0
 _FRESH_S: Final = 1.0
-#: Leases of replicas that ended without a farewell are removed after so many durations.
+#: After how many durations the Leases of replicas that ended without ``leave`` are removed.
 _FORGOTTEN: Final = 40
 
 
@@ -38,7 +38,7 @@ def unique_replica() -> str:
 
 
 class Membership:
-    """The Lease of this replica: ``join``, then ``renew_forever``, in the end ``leave``."""
+    """The Lease of this replica: call ``join``, then ``renew_forever``, at the end ``leave``."""
 
     def __init__(self, cluster: Cluster, namespace: str, replica: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self.replica: Final = replica
@@ -69,7 +69,7 @@ class Membership:
             await self._cluster.create(LEASES, encoded, self._namespace)
 
     async def renew_forever(self) -> None:
-        """Renew it until cancelled; failures are logged, and tried again."""
+        """Renew the Lease until cancelled; failures are logged and retried."""
         while True:
             await self._clock.sleep(_RENEW_S)
             try:
@@ -78,7 +78,7 @@ class Membership:
                 _log.warning("the Lease of this replica was not renewed: %s", describe_failure(error))
 
     async def leave(self) -> None:
-        """Delete it, so that the leader does not wait for this replica."""
+        """Delete the Lease, so that the leader does not wait for this replica."""
         try:
             await self._cluster.delete(LEASES, f"{_PREFIX}{self.replica}", self._namespace)
         except NotFound:
@@ -89,7 +89,7 @@ class Membership:
 
 @dataclass(slots=True)
 class LeasesOfReplicas:
-    """What the leader knows of the Leases: when it saw the last change of each."""
+    """The leader's view of the Leases: when it saw the last change of each."""
 
     cluster: Cluster
     namespace: str
@@ -98,7 +98,7 @@ class LeasesOfReplicas:
     _live: tuple[float, frozenset[str]] | None = None
 
     async def live(self) -> frozenset[str]:
-        """Return the replicas that renew their Leases, as of a second ago at the most: each object asks.
+        """Return the replicas that renew their Leases. The result is up to a second old, because each object asks.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.

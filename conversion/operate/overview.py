@@ -1,4 +1,4 @@
-"""How far the ``ConversionRules`` of a cluster are, as ``restow status`` and the report show it."""
+"""The progress of a cluster's ``ConversionRules``, as ``restow status`` and the report show it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class RulesOverview:
     """One ``ConversionRules`` object.
 
     Attributes:
-        name: of the object.
-        group, kind: what it is for.
+        name: the object's name.
+        group, kind: the group and kind that it converts.
         crd: the name of that kind's CRD; empty while there is none.
-        generation: of the object.
+        generation: the object's generation.
         served: the generation that the replicas convert by; None for none.
-        revision: the hash of what they convert by; empty for none.
+        revision: the hash of the revision that they convert by; empty for none.
         gates: status (``True``, ``False`` or ``Unknown``) and reason of each gate, in their order.
-        ready: whether the present generation has passed all of them.
+        ready: whether the current generation has passed all of them.
         deleting: whether the object is being deleted.
-        failure: the first gate that is closed, its reason and what it says; empty while all are open or on their way.
+        failure: the first failed gate, its reason and its message; empty while all are passed or in progress.
     """
 
     name: str
@@ -48,7 +48,7 @@ class RulesOverview:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> RulesOverview:
-        """Read a document as it came from an API server."""
+        """Read a document as an API server returned it."""
         metadata, status = document["metadata"], document.get("status") or {}
         generation = metadata.get("generation") or 0
         conditions = {each["type"]: each for each in status.get("conditions") or ()}
@@ -77,7 +77,7 @@ class RulesOverview:
 
     @property
     def state(self) -> str:
-        """Where it stands, in a word or two."""
+        """The state of the object, in a word or two."""
         if self.deleting:
             return "deleting"
         if self.ready:
@@ -85,7 +85,7 @@ class RulesOverview:
         return "failed" if self.failure else "in progress"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as ``restow status -o json`` prints it."""
+        """Return the object as ``restow status -o json`` prints it."""
         return {
             "name": self.name,
             "target": {"group": self.group, "kind": self.kind},
@@ -99,9 +99,9 @@ class RulesOverview:
 
 
 async def rules_overview(cluster: Cluster, crds: Collection[str] = ()) -> list[RulesOverview]:
-    """Return the ``ConversionRules`` of a cluster, by name; with ``crds`` only those for these CRDs.
+    """Return the ``ConversionRules`` of a cluster, sorted by name; with ``crds`` only those for these CRDs.
 
-    A cluster without their CRD has none, and neither has one whose right to list them is missing.
+    The result is empty if the cluster lacks their CRD, or if the right to list them is missing.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.

@@ -1,11 +1,12 @@
 """The leader's part: takes every ``ConversionRules`` object through its gates, and keeps the ConfigMap of its CRD.
 
-A revision becomes the candidate once it is analyzed and rehearsed; it becomes active once every live replica has
-compiled it; and the CRD is wired once every live replica serves it. So the API server never asks for conversions that
+A revision becomes the candidate once it is analyzed and rehearsed. It becomes active once every live replica has
+compiled it, and the CRD is wired once every live replica serves it. So the API server never asks for conversions that
 some replica lacks, and rules that fail at any gate leave the last good ones in their place.
 
-There is one exception to the order. Where the CRD already calls this webhook and no revision is active, objects can
-be neither read nor listed: a lost ConfigMap, for instance. There the revision is served first, and rehearsed then.
+There is one exception to the order. If the CRD already calls this webhook and no revision is active, for instance
+because the ConfigMap was lost, objects can be neither read nor listed. The revision is then served first, and rehearsed
+afterwards.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ __all__ = ["RulesReconciler"]
 _log = logging.getLogger(__name__)
 
 _CONTROLLER: Final = "restow.dev/conversions"
-_SOON: Final = 1.0  # seconds: replicas report by the ConfigMap, whose events come by themselves
+_SOON: Final = 1.0  # seconds: replicas report through the ConfigMap, whose events arrive by themselves
 _LATER: Final = 30.0
 
 Told = Callable[[str, Mapping[str, str]], None]
-"""Is called with the name of an object and the status of each condition; with none once the object is gone."""
+"""Called with the name of an object and the status of each condition; without conditions once the object is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look at an object found; ``after`` are the seconds until the next one without an event."""
+    """The result of one look at an object; ``after`` are the seconds until the next look without an event."""
 
     gates: tuple[Gate, ...]
     crd: str = ""
@@ -71,7 +72,7 @@ class _Look:
 
 @dataclass(slots=True)
 class _Analysis:
-    """The mistakes found in one generation: without its CRD under "", and by the CRD of a revision under its name."""
+    """The mistakes of one generation: without its CRD under "", and for a revision's CRD under the revision's name."""
 
     of: tuple[str, int]
     found: dict[str, list[str]] = field(default_factory=dict)
@@ -82,14 +83,14 @@ class RulesReconciler:
 
     Args:
         cluster: the API server.
-        namespace: of the ConfigMaps and Leases.
-        at: where the webhook is.
-        instance: this process, for Events.
+        namespace: the namespace of the ConfigMaps and Leases.
+        at: returns the webhook's address for a path.
+        instance: the name of this process, for Events.
         hook: called for the watches and the reconciles.
         told: called after each look at an object; must not block.
-        clock: of all that waits.
-        workers: objects that are reconciled concurrently.
-        steps: the admission steps that API servers are to call for the kinds that have a use for them.
+        clock: the clock for all waiting.
+        workers: the number of objects that are reconciled concurrently.
+        steps: the admission steps that API servers call for the kinds that need them.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class RulesReconciler:
         ).run()
 
     def _of_crd(self, item: Item) -> list[Key]:
-        """Return the rules for the kind of a CRD; what its kind is shows only once it was found for some rules."""
+        """Return the rules for the kind of a CRD; the kind is known only after the CRD was found for some rules."""
         name = item.metadata.name
         target = self._crds.changed(name)
         if name in self._claims:
@@ -164,7 +165,7 @@ class RulesReconciler:
             self._rules.add(metadata["name"], target, metadata["creationTimestamp"])
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        """Take one object as far as it comes now."""
+        """Take one object through as many gates as possible now."""
         try:
             document = (await self._cluster.get(CONVERSION_RULES, key.name)).json()
         except NotFound:
@@ -201,7 +202,7 @@ class RulesReconciler:
         found = await self._mistakes(document)
         if target is None:
             return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
-        self._rules.wait(name)  # before the search: the CRD may come meanwhile
+        self._rules.wait(name)  # before the search, because the CRD may be created meanwhile
         try:
             crd = await self._crds.find(*target)
             if crd is not None:
@@ -235,7 +236,7 @@ class RulesReconciler:
     async def _mistakes(
         self, document: Mapping[str, Any], crd: Crd | None = None, claim: Crd | None = None, revision: str = ""
     ) -> list[str]:
-        """Return the mistakes of a document, by its CRD if that is given; each is looked for once in a generation."""
+        """Return the mistakes of a document, checked against its CRD if given; checked once per generation."""
         metadata = document["metadata"]
         of = (metadata["uid"], metadata.get("generation") or 0)
         known = self._analyses.setdefault(metadata["name"], _Analysis(of))
@@ -258,7 +259,7 @@ class RulesReconciler:
         if record.rehearsed != revision.name and not recovers:
             gate, after = await self._rehearsals.pass_(name, revision, crds)
             if gate.state is not True:
-                # A revision that is served already stays, as the others would.
+                # A revision that is already served continues to be served.
                 return _Look((*passed, gate), crd.name, record, after)
             record = await self._write(record, rehearsed=revision.name, rules=name)
         if recovers:
@@ -279,7 +280,7 @@ class RulesReconciler:
         return _Look((*passed, gate), crd.name, record, 0.0 if recovers else waits)
 
     async def _states(self, name: str, record: RevisionRecord, revision: Revision) -> dict[str, StepState]:
-        """Return what is to become of the steps; those that are not called for any more have to be removed."""
+        """Return the wanted state of each step; a step that is no longer called has to be removed."""
         known = self._used.get(name)
         if known is None or known[0] != revision.name:
             used = {step.name for step in self._steps}
@@ -290,7 +291,7 @@ class RulesReconciler:
         return dict.fromkeys(record.steps, StepState.ENDING) | dict.fromkeys(sorted(known[1]), StepState.WANTED)
 
     async def _end_steps(self, record: RevisionRecord, crds: Sequence[Crd], hub: str) -> RevisionRecord:
-        """Remove the webhook configurations of steps that end, where no replica keeps them any more."""
+        """Remove the webhook configurations of ending steps that no replica keeps any more."""
         for step in STEPS:
             if record.steps.get(step.name) is not StepState.ENDING:
                 continue
@@ -308,7 +309,7 @@ class RulesReconciler:
     async def _roll_out(
         self, record: RevisionRecord, revision: Revision, generation: int, name: str
     ) -> tuple[Gate, RevisionRecord]:
-        """Have every live replica compile the revision, then serve it."""
+        """Make every live replica compile the revision, then serve it."""
         live = await self._leases.live()
         if revision.name not in (record.active, record.candidate):
             record = await self._write(
@@ -341,7 +342,7 @@ class RulesReconciler:
     # Deletion
 
     async def _release(self, document: Mapping[str, Any]) -> _Look | None:
-        """Let go of a deleted object's CRD; return what stands in the way, None once it is gone."""
+        """Release a deleted object's CRD; return the obstacle, or None once the object is gone."""
         name, target = document["metadata"]["name"], target_of(document)
         crd = None if target is None else await self._crds.find(*target)
         record = None if crd is None else await self._record(crd.name)
@@ -389,7 +390,7 @@ class RulesReconciler:
     async def _write(
         self, record: RevisionRecord, *, live: frozenset[str] | None = None, **changes: Any
     ) -> RevisionRecord:
-        """Write the leader's entries; return the record as the API server answers."""
+        """Write the leader's entries; return the record from the API server's answer."""
         body = record.patch(live=live, **changes)
         encoded, name = msgspec.json.encode(body), record_name(record.crd)
         try:
@@ -422,7 +423,7 @@ class RulesReconciler:
         return found
 
     async def _tell(self, document: Mapping[str, Any], look: _Look) -> None:
-        """Write the status if it changed, and Events of what is news."""
+        """Write the status if it changed, and Events for its changes."""
         served = None
         if look.record is not None and look.record.active:
             served = {"revision": look.record.active, "generation": look.record.active_generation}

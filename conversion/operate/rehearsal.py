@@ -1,8 +1,8 @@
 """Rehearses a revision: every live object of a CRD is converted to every version and back, in this process.
 
 Nothing is written. Objects are listed page by page at the storage version, and one page is in memory at a time.
-Between two objects other tasks run, so that the serving goes on. A rehearsal is carried on in steps, each of which
-looks at a bounded number of objects; it begins again after a restart, or when the API server forgot the list.
+Between two objects other tasks run, so that serving continues. A rehearsal runs in steps, each of which examines a
+bounded number of objects. It starts over after a restart, or when the API server has dropped the list.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from restow.kube.resources import qualified_name
 
 __all__ = ["Rehearsal", "Rehearsals"]
 
-#: Failures and differing fields that are named.
+#: The most failures and differing fields that are named.
 _NAMED: Final = 20
 _FIELDS: Final = 3
 
-_LATER: Final = 30.0  # seconds until objects that cannot be listed are asked for again
-_AGAIN: Final = (30.0, 900.0)  # seconds after a failed rehearsal: the first time, and at most
+_LATER: Final = 30.0  # seconds until the next attempt if objects cannot be listed
+_AGAIN: Final = (30.0, 900.0)  # seconds after a failed rehearsal: the first delay, and the longest
 
 
 @dataclass(slots=True)
 class _Rehearsed:
-    """A rehearsal in this process: of which revision, what it said, and when a failed one may be tried again."""
+    """A rehearsal in this process: its revision, its result, and when a failed one may be repeated."""
 
     revision: str
     rehearsal: Rehearsal | None = None
@@ -57,7 +57,7 @@ class Rehearsals:
         self._known: dict[str, _Rehearsed] = {}
 
     async def pass_(self, name: str, revision: Revision, crds: Sequence[Crd]) -> tuple[Gate, float]:
-        """Carry the rehearsal of a revision on by one step; return its state and when to look again.
+        """Run the next step of a revision's rehearsal; return the gate's state, and when to look again.
 
         Raises:
             KubeError: the API server cannot be reached.
@@ -79,7 +79,7 @@ class Rehearsals:
         known.said = rehearsal.message
         if not rehearsal.done:
             return Gate(REHEARSED, None, "InProgress", known.said), 0.0
-        known.rehearsal = None  # thousands of compiled conversions would stay
+        known.rehearsal = None  # otherwise thousands of compiled conversions would stay in memory
         if rehearsal.failed:
             first, most = _AGAIN
             delay = min(first * 2**known.failures, most)
@@ -89,14 +89,14 @@ class Rehearsals:
         return Gate(REHEARSED, True, "Converted", known.said), 0.0
 
     def said_of(self, name: str, revision: str) -> str:
-        """Return what the rehearsal of a revision found; one that an earlier process finished found no failure."""
+        """Return the result of a revision's rehearsal; one that an earlier process finished found no failure."""
         known = self._known.get(name)
         if known is not None and known.revision == revision and known.rehearsal is None:
             return known.said
         return "every object converted to every version and back"
 
     def forget(self, name: str) -> None:
-        """Forget the rehearsal of an object that is gone."""
+        """Forget the rehearsal of a deleted object."""
         self._known.pop(name, None)
 
 
@@ -106,12 +106,12 @@ class Rehearsal:
 
     Attributes:
         graph: the compiled revision.
-        crds: whose objects; one after the other.
-        page_size: objects of a page.
-        pages: pages of one step.
-        done: whether every object was looked at.
-        objects, failed: how many were, and how many of them failed.
-        failures: the first of those, each ``namespace/name: what``; never with values.
+        crds: the CRDs whose objects are rehearsed, one after the other.
+        page_size: the number of objects of a page.
+        pages: the number of pages of one step.
+        done: whether every object was examined.
+        objects, failed: how many objects were examined, and how many of them failed.
+        failures: the first failures, each ``namespace/name: what``; never with values.
     """
 
     graph: Graph
@@ -127,10 +127,10 @@ class Rehearsal:
     _continue: str = ""
 
     async def step(self, cluster: Cluster) -> None:
-        """Look at the next objects.
+        """Examine the next objects.
 
         Raises:
-            KubeError: the API server refuses a request, or cannot be reached; the next step goes on from there.
+            KubeError: the API server refuses a request, or cannot be reached; the next step continues from there.
         """
         for _ in range(self.pages):
             crd = self.crds[self._at]
@@ -171,7 +171,7 @@ class Rehearsal:
 
     @property
     def message(self) -> str:
-        """What was found, or how far it is."""
+        """The result, or the progress."""
         if not self.done:
             of = f", about {self.remaining} remain" if self.remaining else ""
             return f"{counted(self.objects, 'object')} converted so far{of}"
@@ -189,7 +189,7 @@ def _told(broken: BrokenLaw) -> str:
 
 
 def _differing(broken: BrokenLaw) -> Iterator[str]:
-    """Yield the first fields that differ."""
+    """Yield the first differing fields."""
     left, right = dict(leaves(broken.before)), dict(leaves(broken.after))
     found = 0
     for place in dict.fromkeys((*left, *right)):

@@ -1,7 +1,7 @@
-"""What every replica does: follow the ConfigMaps, compile revisions, convert by the active ones, and report that.
+"""The part of every replica: follows the ConfigMaps, compiles revisions, converts by the active ones, and reports.
 
-A revision that this replica cannot read or compile is reported, and it goes on with the last one that it could. The
-conversions of a CRD change between two reviews: one that has begun ends by the rules that it began with.
+If a replica cannot read or compile a revision, it reports this, and continues with the last revision that it could. The
+conversions of a CRD change between two reviews: a review ends with the rules with which it began.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _SELECTOR: Final = f"{LABEL}=rules"
 
 
 class KeptWiring(Protocol):
-    """Keeps what names the webhook, as ``Certificates`` and ``MountedCertificates`` do."""
+    """Keeps the objects that name the webhook, as ``Certificates`` and ``MountedCertificates`` do."""
 
     def keep(self, crd: str, address: Address | None, composite: str = "") -> None:
         """Wire one more CRD from now on."""
         ...
 
     async def release(self, crd: str, composite: str = "") -> None:
-        """Wire a CRD no more."""
+        """Stop wiring a CRD."""
         ...
 
     def keep_configuration(self, wanted: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class KeptWiring(Protocol):
         ...
 
     async def release_configuration(self, wanted: Mapping[str, Any]) -> None:
-        """Keep a configuration no more."""
+        """Stop keeping a configuration."""
         ...
 
 
@@ -71,7 +71,7 @@ class _Served:
     serves: str = ""
     wires: str | None = None  # the apiVersion of the CompositeResourceDefinition
     kept: dict[str, Json] = field(default_factory=dict)  # the webhook configurations that are kept, by step
-    configurations: dict[str, Json] = field(default_factory=dict)  # those for what is served
+    configurations: dict[str, Json] = field(default_factory=dict)  # those for the served conversions
 
 
 class Replica:
@@ -79,14 +79,14 @@ class Replica:
 
     Args:
         cluster: the API server.
-        namespace: of the ConfigMaps.
-        name: of this replica.
-        webhook: what serves.
+        namespace: the namespace of the ConfigMaps.
+        name: the name of this replica.
+        webhook: the webhook that serves the conversions.
         steps: the admission steps of ``webhook`` for the kinds that it converts.
-        keeper: told of the CRDs whose wiring is to be kept, and of those whose wiring is not.
-        at: where API servers find a path of the webhook.
+        keeper: keeps the wiring of the CRDs that this replica passes to it, until they are released.
+        at: returns the webhook's address for a path.
         controller_hook: called for the watch.
-        clock: for the watch.
+        clock: the clock for the watch.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Replica:
         self._served: dict[str, _Served] = {}
 
     async def load(self) -> None:
-        """Compile and serve all active revisions: what has to be done before this replica is ready.
+        """Compile and serve all active revisions, before this replica becomes ready.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
@@ -169,7 +169,7 @@ class Replica:
         return ReconcileResult()
 
     async def _adopt(self, record: RevisionRecord, served: _Served) -> str:
-        """Compile what the record names, and serve the active revision; return what went wrong."""
+        """Compile the revisions of the record, and serve the active one; return the problem, empty if there is none."""
         problem = ""
         for name in filter(None, (record.active, record.candidate)):
             if name in served.graphs or name not in record.revisions:
@@ -209,7 +209,7 @@ class Replica:
             _log.info("%s: not converted any more", crd)
 
     async def _wire(self, record: RevisionRecord, served: _Served) -> None:
-        """Keep the wiring of a CRD, or not, as the record says."""
+        """Keep or release the wiring of a CRD, as the record demands."""
         wanted = record.composite if record.wired else None
         if wanted != served.wires:
             if served.wires is not None:

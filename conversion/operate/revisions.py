@@ -3,9 +3,10 @@
 A revision is a ``ConversionRules`` document together with the versions of the CRD that it was checked against: all
 that a replica needs to compile the same conversions, now or after a restart. Its name is a hash of its content.
 
-The ConfigMap of a CRD has, in ``data``: the rules' name, the active revision, and the candidate that the replicas are
-asked to compile first; the generation of each; the revision that was rehearsed; whether the CRD may be wired. Each
-replica adds an entry of its own. The leader writes all other entries, and nothing else writes the ConfigMap.
+The ConfigMap of a CRD has these entries in ``data``: the rules' name, the active revision, the candidate that the
+replicas compile first, the generation of each, the rehearsed revision, whether and how the CRD may be wired, and the
+admission steps. ``binaryData`` holds the revisions. Each replica adds an entry of its own. The leader writes all other
+entries, and nothing else writes the ConfigMap.
 
 Pure.
 """
@@ -47,7 +48,7 @@ __all__ = [
 CONFIGURATION: Final = "restow-conversionrules"
 
 FINALIZER: Final = "restow.dev/conversions"
-#: With this annotation, whatever its value, a deletion is not held back though the CRD still needs its webhook.
+#: This annotation, with any value, allows a deletion although the CRD still needs its webhook.
 BREAK_GLASS: Final = "restow.dev/delete-although-needed"
 LABEL: Final = "restow.dev/conversions"
 
@@ -75,8 +76,8 @@ def report_key(replica: str) -> str:
 class Revision:
     """Rules and the CRD that they are for. ``name`` is the hash of ``text``.
 
-    Crossplane gives the CRD of a claim the ``spec.conversion`` of its composite kind: then ``claim`` is that CRD, and
-    the same rules are for both.
+    Crossplane gives the CRD of a claim the ``spec.conversion`` of its composite kind. ``claim`` is that CRD, and the
+    same rules apply to both.
     """
 
     rules: Mapping[str, Any]
@@ -101,15 +102,15 @@ class Revision:
 
     @property
     def body(self) -> str:
-        """What is stored."""
+        """The stored form."""
         return base64.b64encode(zlib.compress(self.text, 9)).decode("ascii")
 
     @classmethod
     def read(cls, name: str, body: str) -> Revision:
-        """Read what is stored.
+        """Read the stored form.
 
         Raises:
-            RevisionUnreadable: it is malformed, or not what its name says.
+            RevisionUnreadable: it is malformed, or its content does not match its name.
         """
         try:
             unpacker = zlib.decompressobj()
@@ -123,7 +124,7 @@ class Revision:
         return cls(rules, crd, claim, name, text)
 
     def graph(self) -> Graph:
-        """Compile it.
+        """Compile the revision.
 
         Raises:
             ConversionError: this release of restow cannot parse or compile it.
@@ -132,10 +133,10 @@ class Revision:
         return registry_of(parse(for_kind(self.rules, crd.kind)) for crd in crds).freeze(crds)
 
     def targets(self) -> tuple[Crd, ...]:
-        """Return the CRD, and that of its claims, with the part that conversions depend on.
+        """Return the CRD, and that of its claims, with the parts that conversions depend on.
 
         Raises:
-            RevisionUnreadable: one is malformed.
+            RevisionUnreadable: one of them is malformed.
         """
         try:
             return tuple(map(Crd.from_document, filter(None, (self.crd, self.claim))))
@@ -155,7 +156,7 @@ def for_kind(document: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 
 def _reduced(crd: Crd) -> dict[str, Any]:
-    """Return the part of a CRD that conversions depend on."""
+    """Return the parts of a CRD that conversions depend on."""
     spec = crd.document["spec"]
     kept = ("name", "served", "storage", "schema", "subresources")
     versions = [{name: each[name] for name in kept if name in each} for each in spec["versions"]]
@@ -168,17 +169,17 @@ def _reduced(crd: Crd) -> dict[str, Any]:
 
 
 class StepState(StrEnum):
-    """Whether API servers are to call an admission step for a kind, or only until the leader has removed that."""
+    """Whether API servers should call an admission step for a kind, or call it only until the leader has removed it."""
 
     WANTED = "wanted"
     ENDING = "ending"
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a replica says of one CRD.
+    """A replica's report on one CRD.
 
     Attributes:
-        compiled: names of the revisions that it has compiled.
+        compiled: the names of the revisions that it has compiled.
         serves: the revision that it converts by; empty for none.
         wires: whether it keeps the CRD's wiring.
         steps: the admission steps whose webhook configurations it keeps.
@@ -205,14 +206,14 @@ class RevisionRecord:
         crd: the CRD's name.
         rules: the name of the ``ConversionRules`` object.
         active, candidate: names of revisions; empty for none.
-        active_generation, candidate_generation: of the object from which they were taken.
-        rehearsed: the revision that every live object was last converted by.
+        active_generation, candidate_generation: the generations of the object from which they were made.
+        rehearsed: the last revision that was rehearsed on every live object.
         wired: whether the CRD may be wired.
         composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD, and which is
-            wired then; empty for none.
-        steps: the admission steps of which there may be a webhook configuration, by their names.
-        revisions: what is stored of each, by name.
-        reports: of the replicas, by their names.
+            wired instead; empty for none.
+        steps: the admission steps that may have a webhook configuration, by their names.
+        revisions: the stored form of each revision, by name.
+        reports: the reports of the replicas, by their names.
     """
 
     crd: str
@@ -258,10 +259,10 @@ class RevisionRecord:
         )
 
     def patch(self, *, live: frozenset[str] | None = None, **changes: Any) -> dict[str, Any]:
-        """Return the merge patch of the leader's own entries; reports of replicas that are not ``live`` go.
+        """Return the merge patch of the leader's own entries; it removes reports of replicas that are not ``live``.
 
-        ``changes`` are attributes of this class; ``steps`` are all that there are to be, ``revisions`` the ones to
-        add. Revisions that are neither active nor the candidate afterwards go.
+        ``changes`` are attributes of this class; ``steps`` is the complete new value, ``revisions`` the ones to add.
+        The patch removes revisions that are then neither active nor the candidate.
         """
         after = {
             "rules": changes.get("rules", self.rules),

@@ -1,6 +1,6 @@
 """Finds the CRD of a kind, and the rules for it.
 
-A ``ConversionRules`` object names group and kind, a CRD is named after its plural.
+A ``ConversionRules`` object names group and kind; a CRD is named after its plural.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from restow.kube.resources import CRDS
 __all__ = ["CrdFinder", "RulesByTarget"]
 
 _PAGE: Final = 500
-#: Names of CRDs are listed again after so many seconds: thousands of rules may look at the same moment.
+#: After how many seconds the names of CRDs are listed again: thousands of rules may search at the same moment.
 _FRESH_S: Final = 5.0
 
 
 @dataclass(slots=True)
 class CrdFinder:
-    """Reads CRDs by group and kind, and remembers under which name each was found.
+    """Reads CRDs by group and kind, and remembers the name under which each was found.
 
     A search reads each CRD of the group once, whatever the number of searches: kinds are remembered until ``changed``.
     """
@@ -36,7 +36,7 @@ class CrdFinder:
     _listed: tuple[float, tuple[str, ...]] | None = None
 
     async def find(self, group: str, kind: str) -> Crd | None:
-        """Return the CRD as it is now; None if the cluster has none.
+        """Return the current CRD; None if the cluster has none.
 
         Raises:
             CrdError: a CRD of the group is malformed.
@@ -59,7 +59,7 @@ class CrdFinder:
         return None
 
     def changed(self, name: str) -> tuple[str, str] | None:
-        """Note that a CRD was written or deleted; return the group and kind for which it was found, if it was."""
+        """Record that a CRD was written or deleted; return the group and kind for which it was found, if any."""
         kind = self._kinds.pop(name, None)
         return None if kind is None else (name.partition(".")[2], kind)
 
@@ -90,7 +90,7 @@ class RulesByTarget:
         self._waiting: dict[str, dict[str, None]] = {}
 
     def add(self, name: str, target: tuple[str, str], created: str) -> None:
-        """Note an object: its target, a group and a kind, and its creationTimestamp."""
+        """Add an object: its target, a group and a kind, and its creationTimestamp."""
         if self._targets.get(name) not in (None, target):
             self.remove(name)
         self._targets[name] = target
@@ -117,11 +117,11 @@ class RulesByTarget:
         return first[1] if first < ages[name] else None
 
     def wait(self, name: str) -> None:
-        """Note that the CRD of an object was not found yet."""
+        """Record that the CRD of an object was not found yet."""
         self._waiting.setdefault(self._targets[name][0], {})[name] = None
 
     def wait_no_more(self, name: str) -> None:
-        """Note that it was found."""
+        """Record that the CRD of an object was found."""
         group = self._targets[name][0]
         waiting = self._waiting.get(group, {})
         waiting.pop(name, None)
@@ -131,8 +131,9 @@ class RulesByTarget:
     def waiting_for(self, crd: str) -> tuple[str, ...]:
         """Return the objects that may have waited for a new CRD.
 
-        A CRD's name does not say its kind. Those whose kind looks like its plural are named; others are looked at
-        again by the clock. If each new CRD concerned all that wait, thousands of both would be looked at in squares.
+        A CRD's name does not show its kind. This returns the objects whose kind resembles the plural in the name; the
+        clock triggers the others. If each new CRD triggered all waiting objects, the cost for thousands of both would
+        be quadratic.
         """
         plural, _, group = crd.partition(".")
         waiting = self._waiting.get(group, ())

@@ -1,13 +1,13 @@
-"""The gate Wired: whether API servers call this webhook, and how that ends once the rules are deleted.
+"""The gate Wired: whether API servers call this webhook, and the end of these calls after the rules are deleted.
 
-The replicas write the wiring, all alike (``restow.conversion.certificates``). For most kinds that is in the CRD. A CRD
-that Crossplane makes of a CompositeResourceDefinition (XRD) is Crossplane's: it writes the XRD's ``spec.conversion``
-into it at each of its reconciles. There the XRD is written, and the CRD is only looked at.
+All replicas write the wiring in the same way (``restow.conversion.certificates``). For most kinds it is in the CRD. If
+Crossplane makes the CRD from a CompositeResourceDefinition (XRD), Crossplane writes the XRD's ``spec.conversion`` into
+the CRD at each of its reconciles. restow then writes the XRD, and only reads the CRD.
 
 Two admission steps come with the conversions of a kind. ``RESTORING`` restores stashes that clients drop. ``REFUSING``
 refuses writes of values that a rule could not convert, and would keep (``onError: keep``). Each kind has webhook
 configurations of its own, ``<step>.<crd>``, so that adding or removing a kind does not touch another one. The replicas
-keep them as they keep the CRD's wiring; the leader checks that they exist, and removes them in the end.
+keep them as they keep the CRD's wiring; the leader checks that they exist, and removes them at the end.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 _UNWRITTEN: Final = "spec.conversion of the {} is not written yet; the log of a replica says why"
 
 At = Callable[[str], Address]
-"""Gives where API servers find a path of the webhook."""
+"""Returns the address of the webhook for a path."""
 
 
 class WiringGate:
-    """Looks at the wiring of CRDs. ``at`` gives where API servers find a path of the webhook."""
+    """Checks the wiring of CRDs. ``at`` returns the address of the webhook for a path."""
 
     def __init__(self, cluster: Cluster, at: At) -> None:
         self._cluster = cluster
@@ -54,7 +54,7 @@ class WiringGate:
         self._probed: dict[str, tuple[str, tuple[int, ...]]] = {}
 
     def is_ours(self, live: Crd | Definition) -> bool:
-        """Say whether a CRD, or an XRD, names this webhook."""
+        """Return whether a CRD, or an XRD, names this webhook."""
         address = address_in(live.webhook)
         at = self._at(f"/convert/{live.name}")
         return live.strategy == "Webhook" and address is not None and is_same_server(address, at)
@@ -62,7 +62,7 @@ class WiringGate:
     async def claim_of(self, crd: Crd) -> Crd | str | None:
         """Return the CRD of the claims for a composite kind of Crossplane, which has the same spec.conversion.
 
-        None if there are no claims; a sentence if rules cannot be for the CRD, or not yet.
+        None if there are no claims; a sentence if the CRD cannot have rules, or not yet.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
@@ -94,7 +94,7 @@ class WiringGate:
             return str(error)
 
     async def pass_(self, crds: Sequence[Crd], record: RevisionRecord, hub: str) -> Gate:
-        """Look whether the API server calls this webhook, and whether objects read at every version.
+        """Check whether the API server calls this webhook, and whether objects can be read at every version.
 
         ``crds`` are the CRD and, for a composite kind with claims, that of the claims.
 
@@ -128,7 +128,7 @@ class WiringGate:
         return Gate(gates.WIRED, True, "Wired", said)
 
     async def _unread(self, crds: Sequence[Crd]) -> str:
-        """List an object at every version; return what does not read, a sentence."""
+        """List an object at every version; return the first failure as a sentence, empty if there is none."""
         for crd in crds:
             for version in crd.served:
                 try:
@@ -138,7 +138,7 @@ class WiringGate:
         return ""
 
     async def is_named(self, crd: Crd, record: RevisionRecord) -> bool:
-        """Say whether the CRD, or its XRD, names this webhook.
+        """Return whether the CRD, or its XRD, names this webhook.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
@@ -156,7 +156,7 @@ class WiringGate:
         await remove(self._cluster, step.configuration_of(crds, hub, self._at))
 
     async def undo(self, crd: Crd, record: RevisionRecord) -> None:
-        """Set the strategy None, where the objects can do without the webhook.
+        """Set the strategy None, if the objects do not need the webhook.
 
         Raises:
             WiringRefused: objects would be read or written wrongly without the webhook.
@@ -180,16 +180,16 @@ def _owner(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RulesStep:
-    """A step that the conversions of a kind bring along.
+    """A step that comes with the conversions of a kind.
 
     Attributes:
-        name: of the step.
-        path: where it is served.
+        name: the name of the step.
+        path: the path at which it is served.
         configuration: the kind of its webhook configuration.
         missing: the reason of the gate Wired while API servers do not call it.
-        said: what API servers have it do, a clause.
-        webhook: makes the webhook of a CRD, by where the step is served and the hub.
-        decides: makes what decides about requests.
+        said: the effect of the step, as a clause about API servers.
+        webhook: makes the webhook of a CRD from the address of the step and the hub.
+        decides: makes the admission step from the conversions.
     """
 
     name: str
@@ -203,13 +203,13 @@ class RulesStep:
     def configuration_of(self, crds: Sequence[Crd], hub: str, at: Callable[[str], Address]) -> Json:
         """Return the webhook configuration of a kind, and of its claims, without CA bundle.
 
-        ``at`` gives where API servers find a path.
+        ``at`` returns the address of the webhook for a path.
         """
         name = f"{self.name}.{crds[0].name}"
         return configuration_document(self.configuration, name, (self.webhook(at(self.path), crd, hub) for crd in crds))
 
     def is_for(self, graph: Graph, crds: Sequence[Crd]) -> bool:
-        """Say whether the conversions of these kinds have any use for it."""
+        """Return whether the conversions of these kinds need the step."""
         return self is not REFUSING or any(graph.kind(crd.group, crd.kind).keeps for crd in crds)
 
 
@@ -249,7 +249,7 @@ class KindsStep:
         self._steps |= dict.fromkeys(((crd.group, crd.kind) for crd in crds), self.of.decides(graph, crds))
 
     def withdraw(self, crd: str) -> None:
-        """Let the requests about a kind pass."""
+        """Let requests about a kind pass."""
         for each in self._served.pop(crd, ()):
             self._steps.pop((each.group, each.kind), None)
 
@@ -260,7 +260,7 @@ class KindsStep:
 
 
 async def why_not_called(cluster: Cluster, wanted: Mapping[str, Any]) -> str:
-    """Return why API servers do not call the step of a configuration, a sentence; empty if they do.
+    """Return why API servers do not call the step of a configuration, as a sentence; empty if they do.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
@@ -278,7 +278,7 @@ async def why_not_called(cluster: Cluster, wanted: Mapping[str, Any]) -> str:
 
 
 async def remove(cluster: Cluster, wanted: Mapping[str, Any]) -> None:
-    """Remove the configuration, if restow alone wrote it; what keeps it is logged.
+    """Remove the configuration, if restow alone wrote it; an obstacle is logged.
 
     Raises:
         KubeError: the API server cannot be reached.
