@@ -322,11 +322,11 @@ def each(
     ``key`` names the hub's fields that identify an item (a list-map's keys; taken from the CRD if omitted). The stash
     finds an item by these fields, never by position.
 
-    Without keys, the stash finds an unchanged item by its visible fields, and an edited item by its neighbours: if the
-    number of items between two known items is unchanged, they count as the same items. Where items are edited and
-    inserted or removed next to each other, the match is ambiguous, and their hidden fields are lost and counted.
-    ``freeze`` with a CRD therefore requires a key if ``rules`` keep something in the stash; ``acknowledge`` is the
-    reason why a list needs none.
+    In a list without keys, and for an item that has none of them, the stash finds an unchanged item by its visible
+    fields, and an edited item by its neighbours: if the number of items between two known items is unchanged, they
+    count as the same items. Where items are edited and inserted or removed next to each other, the match is ambiguous,
+    and their hidden fields are lost and counted. ``freeze`` with a CRD therefore requires a key if ``rules`` keep
+    something in the stash; ``acknowledge`` is the reason why a list needs none.
 
     ``hide(item)`` returns whether the spoke does not show a hub item; the stash keeps the item and its position. The
     function gets the values of ``reads`` as further arguments, as in ``pair``. A hidden item survives the removal of
