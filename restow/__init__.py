@@ -1,1 +1,1 @@
-"""The application: the ``restow`` command. It wires the rooms and decides nothing."""
+"""The application: the ``restow`` command. It connects the other packages and makes no decisions of its own."""

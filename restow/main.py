@@ -1,6 +1,7 @@
 """The ``restow`` command: a table of its subcommands, each in a module of ``restow.commands``.
 
-Subcommands are imported when they are called, not before: the API client alone costs more than showing the help may.
+The command imports a subcommand only when it is called, because importing the API client alone takes longer than
+showing the help should.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FOLDERS: Final = 16  # ShellCompDirectiveFilterDirs
 
 
 class _Kubectl(ShellComplete):
-    """The protocol between kubectl and a plugin: words as arguments, candidates on stdout."""
+    """kubectl's completion protocol for plugins: words as arguments, candidates on stdout."""
 
     name = "kubectl"
 
@@ -40,7 +41,7 @@ class _Kubectl(ShellComplete):
 
 
 def kubectl(words: Sequence[str]) -> str:
-    """Answer kubectl: what may stand in place of the last of the plugin's words (empty where none was begun)."""
+    """Return kubectl's candidates for the last of the plugin's words, which is empty for a new word."""
     *before, incomplete = words or [""]
     shell = _Kubectl(main, {}, "restow", "")
     found = shell.get_completions(list(before), incomplete)
@@ -54,7 +55,7 @@ def kubectl(words: Sequence[str]) -> str:
 
 
 def kubectl_main() -> None:
-    """Be ``kubectl_complete-restow``."""
+    """Run ``kubectl_complete-restow``."""
     from restow.cli.printing import print_text
 
     print_text(kubectl(sys.argv[1:]))
@@ -85,11 +86,11 @@ COMMANDS = {
     "version": "Show the versions of restow, the API server and all formats.",
     "completion": "Print the completion script of restow for a shell.",
 }
-"""Subcommands in the order of the journey, with their one-line help."""
+"""The subcommands in the order in which a migration uses them, with their one-line help."""
 
 
 def separated(arguments: Sequence[str]) -> list[str]:
-    """Return arguments with the value of a short flag on its own, since kubectl also takes ``-o=json`` and ``-v=6``."""
+    """Split values off short flags, because kubectl accepts ``-o=json`` and ``-v=6`` too."""
     found: list[str] = []
     flags = True
     for each in arguments:
@@ -100,7 +101,7 @@ def separated(arguments: Sequence[str]) -> list[str]:
 
 
 class _Commands(click.Group):
-    """Looks subcommands up by name, and imports only the one that is called."""
+    """Looks up subcommands by name, and imports only the one that is called."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -135,7 +136,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(context)
         except click.ClickException as error:
-            # What is wrong may stand in a manifest, and click prints it as it is.
+            # The message may quote a manifest, and click prints it unescaped.
             vars(error)["message"] = visible(error.message)
             raise
 

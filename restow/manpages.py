@@ -1,11 +1,11 @@
-"""Manual pages, made of the commands' own help.
+"""Manual pages, generated from the commands' help.
 
 ``python -m restow.manpages FOLDER`` writes ``restow.1``, ``restow-plan.1``, and so on.
 
-Why not an existing tool: click-man 0.6 sees only commands that a group has loaded, and shortens what a page is about;
-Sphinx's writer makes one page of the whole reference, without the sections that people look for in a manual. A help
-text here is regular enough (a line on what for, paragraphs, "Exit codes:", and examples that are left as they are) to
-be told apart into such sections.
+Why not an existing tool: click-man 0.6 sees only commands that a group has loaded, and shortens the description of a
+page. Sphinx's writer makes one page of the whole reference, without the sections that readers expect in a manual. The
+help texts of restow have a regular form (a summary, paragraphs, "Exit codes:", verbatim examples), so the module can
+split them into these sections.
 
 Invariant: the same commands give the same bytes.
 """
@@ -23,12 +23,12 @@ import click
 
 __all__ = ["examples", "exit_codes", "pages"]
 
-_VERBATIM: Final = "\b"  # click's mark of a paragraph whose lines are left as they are
+_VERBATIM: Final = "\b"  # click's marker of a paragraph that is not rewrapped
 _EXITS: Final = "Exit codes: "
 
 
 def pages(program: click.Command, name: str, version: str) -> dict[str, str]:
-    """Return the pages of a program and of all its commands: roff by the file's name, ``restow-profile-render.1``."""
+    """Return roff by file name (``restow-profile-render.1``) for a program and all its commands."""
     made: dict[str, str] = {}
     root = click.Context(program, info_name=name, **program.context_settings)
     for path, context in _commands(root):
@@ -37,13 +37,13 @@ def pages(program: click.Command, name: str, version: str) -> dict[str, str]:
 
 
 def examples(command: click.Command) -> list[str]:
-    """Return the lines of a command's help that can be typed, with what is remarked on them after a ``#``."""
+    """Return the example lines of a command's help, with their comments after a ``#``."""
     found = [part for part in _paragraphs(command) if part.startswith(_VERBATIM)]
     return [line for part in found for line in part.splitlines()[1:]]
 
 
 def exit_codes(command: click.Command) -> dict[int, str]:
-    """Return what a command's help says of its exit codes."""
+    """Return the exit codes in a command's help, with their meaning."""
     (told,) = [part for part in _paragraphs(command) if part.startswith(_EXITS)] or [""]
     listed = " ".join(told.removeprefix(_EXITS).split()).rstrip(".")
     matches = (re.fullmatch(r"(\d+) (.+)", each) for each in listed.split("; "))
@@ -51,7 +51,7 @@ def exit_codes(command: click.Command) -> dict[int, str]:
 
 
 def _commands(context: click.Context) -> Iterator[tuple[tuple[str, ...], click.Context]]:
-    """Walk through a command and those below it, each with the words that call it."""
+    """Yield a command and its subcommands, each with the words that call it."""
     path = tuple(context.command_path.split())
     yield path, context
     if isinstance(context.command, click.Group):
@@ -109,7 +109,7 @@ def _separated(paragraphs: Iterator[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Write a text so that roff reads nothing into it: no command at its beginning, hyphens that can be searched."""
+    """Escape a text for roff: no request at its beginning, and hyphens that can be searched."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace('"', "\\(dq")
     return f"\\&{escaped}" if escaped.startswith(".") else escaped
 

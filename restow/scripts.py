@@ -1,7 +1,7 @@
-"""The console scripts, and the error of a command whose extra is not installed (``missing_library``).
+"""The console scripts, and the error message of a command whose extra is not installed (``missing_library``).
 
 An embedder installs ``restow`` without extras; its scripts then exist without click. Therefore this module imports only
-the standard library, and the program when it is called.
+the standard library at first, and the program only when a script runs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _EXTRAS = {
 
 
 def missing_library(what: str, error: ModuleNotFoundError) -> str:
-    """Say what to install for a library that is missing.
+    """Return a message that says what to install for a missing library.
 
-    Raises the error itself for a library of no extra, which is a fault of the installation.
+    For a library that belongs to no extra, the function raises the error itself: the installation is broken.
     """
     missing = (error.name or "").partition(".")[0]
     if missing not in _EXTRAS:

@@ -1,4 +1,4 @@
-"""Where a webhook is, as flags say it: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``."""
+"""The address of a webhook in a flag: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port
 
 
 def read_address(text: str, flag: str = "--own-ca") -> Address:
-    """Return the webhook's address that a flag names: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
+    """Return the webhook's address in a flag's value: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
 
     Raises:
-        click.UsageError: the text is no such address.
+        click.UsageError: the text is not such an address.
     """
     found = _SERVICE.fullmatch(text)
     try:
@@ -37,7 +37,7 @@ def read_address(text: str, flag: str = "--own-ca") -> Address:
 
 
 def at(address: Address, path: str) -> Address:
-    """Return the address of a path of the webhook."""
+    """Return the address of one path of the webhook."""
     if isinstance(address, Service):
         return Service(address.namespace, address.name, path, address.port)
     return Url(address.url + path)

@@ -1,12 +1,13 @@
 """Shell completion: names of CRDs and files, and the protocol of kubectl's plugins.
 
 click completes commands, flags and choices, but does not know a cluster. kubectl completes a plugin by running
-``kubectl_complete-<plugin>`` with the plugin's words. It reads one candidate per line, with a tab before its
-description, and a last line with the sum of cobra's directives for the shell.
+``kubectl_complete-<plugin>`` with the plugin's arguments. It reads one candidate per line, with a tab before the
+description. The last line is the sum of cobra's directives for the shell.
 
-Invariants: completion requests names only, never objects. A separate process sends the requests, so that nothing takes
-longer than the patience (a silent name server, a credential plugin that waits for a password), and nothing is printed:
-the output would appear in the line that is being typed. After any error there are no candidates.
+Invariants: completion requests names only, never objects. A separate process sends the requests, so that completion
+never takes longer than the timeout, even with a silent name server or a credential plugin that waits for a password.
+Completion prints no messages, because they would appear in the line that the user types. After an error there are no
+candidates.
 
 ``restow.cli.names`` is the separate process.
 """
@@ -27,7 +28,7 @@ from click.shell_completion import CompletionItem
 __all__ = ["crds", "crds_or_files", "files"]
 
 
-_PATIENCE: Final = 3.0  # seconds: the user waits after the tab key
+_PATIENCE: Final = 3.0  # seconds that the user waits after pressing the tab key
 _PATIENCE_VARIABLE: Final = "RESTOW_COMPLETION_SECONDS"
 _FLAGS: Final = {
     "kubeconfig": "kubeconfig",
@@ -38,11 +39,11 @@ _FLAGS: Final = {
     "as-group": "as_groups",
     "as-uid": "as_uid",
 }
-"""Flags of the line that decide about the cluster and the user, and the parameters that have their values."""
+"""The flags that select the cluster and the user, each with the parameter that holds its value."""
 
 
 def crds(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Complete the names of the cluster's CRDs, but for those that the line has already."""
+    """Complete the names of the cluster's CRDs, except those already on the command line."""
     given = context.params.get(parameter.name or "")
     taken = set(given) if isinstance(given, tuple) else set()
     flags = [f"--{flag}={value}" for flag, name in _FLAGS.items() for value in _values(context.params.get(name))]
@@ -50,17 +51,17 @@ def crds(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def _values(given: Any) -> tuple[str, ...]:
-    """Return the values of a flag, which may be repeatable."""
+    """Return the values of a flag, repeatable or not."""
     return given if isinstance(given, tuple) else () if given is None else (str(given),)
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Let the shell complete files, for an option whose value click takes as a plain text."""
+    """Let the shell complete files, for an option that click reads as plain text."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def crds_or_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Complete what may be either: the CRDs where some fit, else files."""
+    """Complete names of CRDs, or files if no CRD matches."""
     return crds(context, parameter, incomplete) or files(context, parameter, incomplete)
 
 
@@ -89,7 +90,7 @@ def _crd_names(flags: Sequence[str]) -> list[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill the process, and where the platform has process groups its children too (a credential plugin that waits)."""
+    """Kill the process and, on platforms with process groups, its children, such as a waiting credential plugin."""
     if sys.platform == "win32":
         process.kill()
         return

@@ -1,6 +1,7 @@
-"""The flags by which a command finds its cluster, under kubectl's names, and the client that they describe.
+"""The flags that select a command's cluster, named as in kubectl, and the client that they describe.
 
-``flags`` is the decorator of every command that talks to a cluster. It hands the command one value, ``connection``.
+``flags`` is the decorator of every command that talks to a cluster. It passes one value, ``connection``, to the
+command.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
-    """Which cluster a command works with, and as whom.
+    """The cluster that a command works with, and the user that it acts as.
 
     Attributes:
         kubeconfig, context, cluster, user: as kubectl's flags.
         impersonation: --as, --as-uid and --as-group.
-        request_timeout: seconds for one request; infinity for no limit, None for the client's own.
+        request_timeout: seconds for one request; infinity for no limit, None for the client's default.
     """
 
     kubeconfig: str | None = None
@@ -45,7 +46,7 @@ class ClusterConnection:
     request_timeout: float | None = None
 
     def open(self) -> AbstractAsyncContextManager[HttpCluster]:
-        """Return a client of the cluster; it sends no request yet."""
+        """Return a client of the cluster; opening it sends no request."""
         open_cluster = partial(
             connect,
             self.kubeconfig,
@@ -57,12 +58,12 @@ class ClusterConnection:
         return open_cluster() if self.request_timeout is None else open_cluster(request_timeout=self.request_timeout)
 
     def within(self, seconds: float) -> ClusterConnection:
-        """Return the connection with a shorter timeout, unless the flags set one."""
+        """Return the connection with this timeout, unless the flags set one."""
         return self if self.request_timeout is not None else replace(self, request_timeout=seconds)
 
 
 def _seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """Read a length of time as Go writes it (``1m30s``), or a number of seconds; 0 means no limit.
+    """Read a duration in Go's format (``1m30s``) or as a number of seconds; 0 means no limit.
 
     Raises:
         click.BadParameter: the text is neither.
@@ -106,7 +107,7 @@ _FLAGS: Final = (
 
 
 def flags(function: _F) -> _F:
-    """Add the flags; the command gets them as ``connection``."""
+    """Add the flags; the command receives them as ``connection``."""
 
     @wraps(function)
     def command(*arguments: Any, **given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, by which a Job can tell "run again" from "never", and refusals of what was given."""
+"""How commands end: exit codes, which tell a Job whether a retry can help, and errors about the user's input."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Exit", "FindingsError", "InputError"]
 
 
 class Exit(IntEnum):
-    """What a command's exit code says.
+    """The meaning of a command's exit code.
 
-    A Job that fails for good on 2 and 3, and tries again after 1 and 4, does the right thing for each of them.
+    A Job should fail permanently on 2 and 3, and retry after 1 and 4.
     """
 
     DONE = 0
@@ -27,11 +27,11 @@ class Exit(IntEnum):
 
 
 class InputError(click.ClickException):
-    """A file that was given is not what it should be; told like every other refusal.
+    """An input file is not what the command expects; printed like every other usage error.
 
     Args:
-        message: a sentence; its line feeds are shown as escapes, since names may hold some.
-        lines: told below it.
+        message: a sentence; its line feeds are shown as escapes, because names can contain them.
+        lines: further lines, printed below the message.
     """
 
     exit_code = Exit.REFUSED
@@ -46,6 +46,6 @@ class InputError(click.ClickException):
 
 
 class FindingsError(InputError):
-    """What was given can be read, and an API server would refuse it: the answer to it is findings."""
+    """The input is readable, but an API server would refuse it; the command reports the reasons as findings."""
 
     exit_code = Exit.FAILURES

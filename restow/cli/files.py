@@ -1,7 +1,6 @@
-"""Manifests on disk: which files are meant, what they hold byte for byte, and writing one as a whole or not at all.
+"""Manifests on disk: find the files, read them byte for byte, and write them atomically.
 
-``documents_of`` is the one way by which a command reads YAML: as kubectl reads it, and with a bound on what aliases may
-stand for.
+Commands read YAML only through ``documents_of``. It reads YAML as kubectl does and limits the expansion of aliases.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ STDIN = Path("-")
 
 
 class Unreadable(Exception):
-    """A file is no text, or cannot be read; the message is what follows its name."""
+    """A file cannot be read, or is not text; the message continues a sentence that starts with the file's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestSource:
-    """A manifest. ``named`` is true if it was given, false if it was found in a folder."""
+    """A manifest. ``named`` is true if the user named the file, false if it was found in a folder."""
 
     path: Path
     named: bool
 
     @property
     def is_stdin(self) -> bool:
-        """Whether it is standard input."""
+        """Whether the source is standard input."""
         return self.path == STDIN
 
     def __str__(self) -> str:
@@ -59,11 +58,11 @@ class ManifestSource:
 
 
 def sources_of(paths: Iterable[Path], *, recursive: bool) -> list[ManifestSource]:
-    """Return the manifests that paths mean, each once, those of a folder by name.
+    """Return the manifests at the paths, each once; those of a folder are sorted by name.
 
     Raises:
-        click.UsageError: no path was given, or standard input twice.
-        InputError: a folder holds no manifest.
+        click.UsageError: no path was given, or standard input was given twice.
+        InputError: a folder contains no manifest.
     """
     given = list(paths)
     if not given:
@@ -91,10 +90,10 @@ def _is_manifest(path: Path) -> bool:
 
 
 def read_text(source: ManifestSource) -> str:
-    """Return the text of a manifest with its line breaks and byte order mark as they are.
+    """Return the text of a manifest with its line breaks and byte order mark unchanged.
 
     Raises:
-        Unreadable: the file cannot be read, or is no UTF-8 text.
+        Unreadable: the file cannot be read, or is not UTF-8 text.
     """
     try:
         content = sys.stdin.buffer.read() if source.is_stdin else source.path.read_bytes()
@@ -106,10 +105,10 @@ def read_text(source: ManifestSource) -> str:
 
 
 def documents_of(path: Path) -> list[YamlDocument]:
-    """Return the documents of a file (``-`` is stdin) whose data can be used.
+    """Return the documents of a file (``-`` is stdin) as data.
 
     Raises:
-        InputError: the file cannot be read, is no YAML, or has values that JSON does not have.
+        InputError: the file cannot be read, is not YAML, or has values that JSON does not have.
     """
     source = ManifestSource(path, named=True)
     try:
@@ -125,9 +124,9 @@ def documents_of(path: Path) -> list[YamlDocument]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file's content atomically: readers see the old text or the new one, never a part.
+    """Replace a file's content atomically: readers see the old text or the new one, never a part of it.
 
-    The function follows links and keeps the file's mode (and its owner, where that is allowed).
+    The function follows links and keeps the file's mode. It keeps the owner where the system allows it.
 
     Raises:
         InputError: the file cannot be written.
@@ -157,7 +156,7 @@ def write_text(path: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object, and where it stands."""
+    """An object, with its place in the manifests."""
 
     source: ManifestSource
     line: int
@@ -166,7 +165,7 @@ class Found:
 
     @property
     def title(self) -> str:
-        """How messages name the object: kind, namespace and name."""
+        """The object's name in messages: kind, namespace and name."""
         metadata = self.value.get("metadata")
         names = metadata if isinstance(metadata, dict) else {}
         name = qualified_name(names.get("namespace"), names.get("name"))
@@ -174,15 +173,15 @@ class Found:
 
     @property
     def where(self) -> str:
-        """How messages name the place."""
+        """The place's name in messages."""
         return f"{self.source}:{self.line}" + (f" ({self.pointer})" if self.pointer else "")
 
 
 def found_in(sources: Iterable[ManifestSource]) -> Iterator[Found]:
-    """Yield the objects of manifests, those in lists too.
+    """Yield the objects of manifests, including the items of lists.
 
     Raises:
-        InputError: a file cannot be read, is no YAML, or has values that JSON does not have.
+        InputError: a file cannot be read, is not YAML, or has values that JSON does not have.
     """
     for source in sources:
         try:

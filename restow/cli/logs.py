@@ -1,12 +1,12 @@
-"""The log of a process: a line on stderr for each record, with time, level and logger, as text or as JSON.
+"""The log of a process: one line on stderr per record, with time, level and logger, as text or as JSON.
 
-Every command that logs writes this one format. Text is for people and for ``grep``:
+Every command that logs uses this format. Text is for people and for ``grep``:
 
     2026-01-31T12:00:00.000Z WARNING restow.kube.watch: the watch of widgets.example.com ended
 
-JSON has the same as ``time``, ``level``, ``logger`` and ``message``, an ``exception`` with its traceback, and the
-extra fields of the record (``migration``, ``details``) under their names. Callers put no bodies and no credentials into
-records.
+JSON has the same content as ``time``, ``level``, ``logger`` and ``message``. It adds ``exception`` with the traceback,
+and the extra fields of the record (``migration``, ``details``) under their names. Callers put no bodies and no
+credentials into records.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime
 
 
 def remember(context: click.Context, parameter: click.Parameter, value: str | int | None) -> None:
-    """Keep -v, --log-level or --log-format for when the log is set up: a callback of click."""
+    """Store -v, --log-level or --log-format until the log is set up; a click callback."""
     context.meta[f"{_KEY}{parameter.name}"] = value
 
 
 def log_to_stderr(default: str = "warning") -> None:
-    """Set the log up, for a process that is a command of its own; a log that is set up already stays as it is.
+    """Set up the log of a process that runs one command; an existing setup stays unchanged.
 
-    -v or --log-level is the lowest level of restow's own records, else ``default``; of other packages' records it is
-    warning at least.
+    -v or --log-level sets the lowest level of restow's own records; without them, ``default`` does. For other packages'
+    records the lowest level is at least warning.
     """
     context = click.get_current_context(silent=True)
     asked: Mapping[str, Any] = {} if context is None else context.meta
@@ -58,20 +58,20 @@ def log_to_stderr(default: str = "warning") -> None:
     others = max(logging.getLevelNamesMapping()[level], logging.WARNING)
     logging.basicConfig(level=others, handlers=[handler])
     logging.getLogger("restow").setLevel(level)
-    # What it logs as an error it raises as well.
+    # The package also raises every error that it logs.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
     logging.captureWarnings(capture=True)
 
 
 def _level(verbosity: int | None) -> str:
-    """Return the level for kubectl's numbers; empty for 0 and for none."""
+    """Return the level for kubectl's -v number; empty for 0 and None."""
     if not verbosity:
         return ""
     return "debug" if verbosity >= _SHOWS_REQUESTS else "info"
 
 
 class _Stderr(logging.Handler):
-    """Writes to what stderr is at that moment: the live view takes its place, and puts lines above its bars."""
+    """Writes to the current ``sys.stderr``: the live view replaces it, to print lines above its bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -81,7 +81,7 @@ class _Stderr(logging.Handler):
 
 
 class _Text(logging.Formatter):
-    """One line a record; only a traceback has more."""
+    """Formats a record as one line; only a traceback adds lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{_time(record)} {record.levelname} {record.name}: {_escaped(_message(record))}"
@@ -96,7 +96,7 @@ class _Text(logging.Formatter):
 
 
 class _Json(_Text):
-    """One object a line, whatever is in it."""
+    """Formats a record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
@@ -114,12 +114,12 @@ class _Json(_Text):
 
 
 def _time(record: logging.LogRecord) -> str:
-    """RFC 3339, in UTC, with milliseconds."""
+    """Return the time of a record in RFC 3339, in UTC, with milliseconds."""
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _message(record: logging.LogRecord) -> str:
-    """The sentence; of a record with details what happened, since its message says these too."""
+    """Return the record's sentence; with details only the event, because the record's message repeats the details."""
     details = getattr(record, "details", None)
     return str(details["event"]) if isinstance(details, dict) and "event" in details else record.getMessage()
 
@@ -134,5 +134,5 @@ def _encoded(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text that begins no line of its own."""
+    """Escape a text so that it cannot start a new line."""
     return escaped(text).replace("\n", "\\u000a")

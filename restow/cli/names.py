@@ -1,4 +1,4 @@
-"""``python -m restow.cli.names`` prints the names of the CRDs of a cluster, for shell completion."""
+"""Print the names of a cluster's CRDs for shell completion: ``python -m restow.cli.names``."""
 
 from __future__ import annotations
 

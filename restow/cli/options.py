@@ -1,4 +1,4 @@
-"""The flags that subcommands share: kubectl's where kubectl has one, and the flags of a migration."""
+"""The flags that subcommands share: kubectl's flags where kubectl has one, and the flags of a migration."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ __all__ = [
 
 
 JOB_INDEX = "JOB_COMPLETION_INDEX"
-"""The variable that an Indexed Job sets in each of its pods: the index of the pod, from 0."""
+"""The environment variable with which an Indexed Job tells each pod its index, from 0."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
-    """Return one decorator for several options; the help shows them in this order."""
+    """Combine several options into one decorator; the help shows them in this order."""
 
     def decorate(function: _F) -> _F:
         for each in reversed(decorators):
@@ -69,7 +69,7 @@ def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
 
 
 def logs(function: _F) -> _F:
-    """-v, --log-level and --log-format, for ``restow.cli.logs.log_to_stderr``."""
+    """Add -v, --log-level and --log-format, for ``restow.cli.logs.log_to_stderr``."""
     return together(
         click.option(
             "-v",
@@ -103,12 +103,12 @@ def logs(function: _F) -> _F:
 
 
 def connection(function: _F) -> _F:
-    """``restow.cli.connection.flags``, and the flags of the log: every command with an API server logs."""
+    """Add ``restow.cli.connection.flags`` and the flags of the log: every command that uses an API server logs."""
     return together(clusters.flags, logs)(function)
 
 
 def api_servers(function: _F) -> _F:
-    """--api-server, as ``api_servers``."""
+    """Add --api-server, as ``api_servers``."""
     return click.option(
         "--api-server",
         "api_servers",
@@ -125,7 +125,7 @@ def _finite(_context: click.Context, _parameter: click.Parameter, value: float) 
 
 
 def settle(function: _F) -> _F:
-    """--settle."""
+    """Add --settle."""
     return click.option(
         "--settle",
         type=click.FloatRange(0),
@@ -141,7 +141,7 @@ def settle(function: _F) -> _F:
 
 
 def patience(function: _F) -> _F:
-    """--patience."""
+    """Add --patience."""
     return click.option(
         "--patience",
         type=click.FloatRange(0),
@@ -155,7 +155,7 @@ def patience(function: _F) -> _F:
 
 
 def output(function: _F) -> _F:
-    """-o."""
+    """Add -o."""
     return click.option(
         "-o",
         "--output",
@@ -167,7 +167,7 @@ def output(function: _F) -> _F:
 
 
 def crds(function: _F) -> _F:
-    """CRD… | --all | -f FILE."""
+    """Add CRD… | --all | -f FILE."""
     return together(
         click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds),
         click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster."),
@@ -184,7 +184,7 @@ def crds(function: _F) -> _F:
 
 
 def selection(function: _F) -> _F:
-    """-n, -A, -l."""
+    """Add -n, -A and -l."""
     return together(
         click.option("-n", "--namespace", metavar="NAME", help="Objects of one namespace only; never prunes."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Objects of all namespaces (the default)."),
@@ -193,7 +193,7 @@ def selection(function: _F) -> _F:
 
 
 def migration(function: _F) -> _F:
-    """The flags of a migration; ``migration_options`` reads them."""
+    """Add the flags of a migration; ``migration_options`` reads them."""
     return together(
         click.option(
             "--managed-fields",
@@ -231,7 +231,7 @@ def migration(function: _F) -> _F:
 
 
 def running(function: _F) -> _F:
-    """How a migration runs: --engine, --resume, and --shard or --shards (``shard`` reads them)."""
+    """Add --engine, --resume, and --shard and --shards, which ``shard`` reads."""
     return together(
         click.option(
             "--engine",
@@ -261,10 +261,10 @@ def running(function: _F) -> _F:
 
 
 def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None:
-    """Return the shard, from the flags that ``running`` added; removes them from ``flags``.
+    """Return the shard from the flags that ``running`` added, and remove them from ``flags``.
 
     Raises:
-        click.UsageError: the flags name no valid shard.
+        click.UsageError: the flags do not name a valid shard.
     """
     part, count = flags.pop("shard"), flags.pop("shards")
     try:
@@ -282,7 +282,7 @@ def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None
 
 
 def conversion_source(function: _F) -> _F:
-    """--registry and --rules, read back by ``source_of``."""
+    """Add --registry and --rules; ``source_of`` reads them."""
     return together(
         click.option(
             "--rules",
@@ -301,7 +301,7 @@ def conversion_source(function: _F) -> _F:
 
 
 def source_of(flags: dict[str, Any]) -> ConversionSource | None:
-    """Return what ``conversion_source`` names, None if neither flag was given; removes its flags from ``flags``.
+    """Return the source that the flags of ``conversion_source`` name, or None; remove them from ``flags``.
 
     Raises:
         click.UsageError: both flags were given.
@@ -318,9 +318,9 @@ def source_of(flags: dict[str, Any]) -> ConversionSource | None:
 
 
 def converter(function: _F) -> _F:
-    """What converts under strategy Webhook: ``conversion_source``, --crd (read back by ``converters``), or a webhook.
+    """Add the flags that select what converts under strategy Webhook; ``converters`` reads them.
 
-    Without them the CRD's own webhook converts.
+    The flags are those of ``conversion_source``, and --crd. Without them the CRD's own webhook converts.
     """
     more = together(
         click.option(
@@ -341,10 +341,10 @@ def converter(function: _F) -> _F:
 
 
 def converters(flags: dict[str, Any]) -> Converters:
-    """Return the converters for strategy Webhook; removes their flags from ``flags``.
+    """Return the converters for strategy Webhook, and remove their flags from ``flags``.
 
     Raises:
-        click.UsageError: --crd is given without --registry or --rules, or they name no conversions.
+        click.UsageError: --crd is given without --registry or --rules, or they do not name conversions.
         InputError: a file cannot be used.
     """
     source, crd_files = source_of(flags), flags.pop("crd_files")
@@ -359,10 +359,10 @@ def converters(flags: dict[str, Any]) -> Converters:
 
 
 def migration_options(flags: dict[str, Any], **more: Any) -> Options:
-    """Return the options of a migration, from the flags that ``migration`` added; removes them from ``flags``.
+    """Return the options of a migration from the flags that ``migration`` added, and remove them from ``flags``.
 
     Raises:
-        click.UsageError: flags that contradict each other.
+        click.UsageError: flags contradict each other.
     """
     namespace, selector = flags.pop("namespace"), flags.pop("selector")
     if flags.pop("all_namespaces") and namespace:
@@ -403,18 +403,18 @@ def checked(**options: Any) -> Options:
 
 
 def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:
-    """Return the given names, each once; None for all CRDs of the cluster.
+    """Return the names of the CRDs, each once; None means all CRDs of the cluster.
 
     Raises:
         click.UsageError: no CRD is named, or CRDs are named together with --all.
-        InputError: a file cannot be read, holds no CRD, or a malformed one.
+        InputError: a file cannot be read, contains no CRD, or contains a malformed one.
     """
     if everything:
         if names or files:
             msg = "name CRDs or give --all, not both"
             raise click.UsageError(msg)
         return None
-    from restow.cli.registries import load_crds  # a command that is given names reads no YAML
+    from restow.cli.registries import load_crds  # a command whose CRDs are named reads no YAML
 
     found = (*names, *(crd.name for crd in load_crds(files)))
     if not found:

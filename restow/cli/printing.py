@@ -1,8 +1,8 @@
-"""How results are printed: a table for people, JSON or YAML for programs; always on stdout, messages on stderr.
+"""Print results as a table for people, or as JSON or YAML for programs; results go to stdout, messages to stderr.
 
-Every command prints through this module (a linter's rule sees to it), since names and messages come from manifests and
-servers: a control character in one could move a terminal's cursor, set its title, or begin a line that looks like the
-command's own. They are shown as their escapes, ``\u001b`` for instance.
+Every command prints through this module (a linter rule enforces it), because names and messages come from manifests and
+servers: a control character in one could move a terminal's cursor, set its title, or start a line that looks like
+restow's own. The module shows control characters as escapes, for example ``\u001b``.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = [
 
 
 _WIDE = "restow.cli.printing.wide"
-_NO_LIMIT = 100_000  # columns; rows are only as wide as their cells
+_NO_LIMIT = 100_000  # columns; a row is only as wide as its cells
 
 
 class _Console(Console):
-    """Shows control characters in whatever it is given, a live view too; styles are Rich's own and stay."""
+    """Escapes control characters in all text, including live views; Rich's own styles stay."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -52,14 +52,14 @@ class _Console(Console):
 
 
 class _Messages(_Console):
-    """Stops printing when its reader has closed the pipe: messages must not end the work."""
+    """Stops printing when the reader has closed the pipe: messages must not end the work."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console: colours and lines broken between words on a terminal only, one line a row in a pipe."""
+    """Return a console. Only on a terminal it uses colours and wraps lines; in a pipe a row is one line."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
     coloured = has_colours(os.environ, terminal=terminal)
     made = (_Messages if stderr else _Console)(
@@ -71,7 +71,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def has_colours(environment: Mapping[str, str], *, terminal: bool) -> bool:
-    """Return whether output has colours, by the conventions of NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and CLICOLOR."""
+    """Return whether to print colours, according to NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and CLICOLOR."""
     if environment.get("NO_COLOR"):
         return False
     if any(environment.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
@@ -85,13 +85,13 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text for programs, or of the user, as it is; on a terminal its control characters as escapes."""
+    """Print a text for programs, or the user's own text, unchanged; on a terminal, escape its control characters."""
     shown = escaped(text) if sys.stdout.isatty() else text
     click.echo(shown.encode(errors="replace"), nl=False)
 
 
 def print_data(data: Any, form: str) -> None:
-    """Print as ``json`` or ``yaml``: control characters stand in escapes there as well, and mean the same."""
+    """Print data as ``json`` or ``yaml``; both formats write control characters as escapes with the same meaning."""
     if form == "json":
         text = msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
         click.echo(escaped(text))
@@ -101,7 +101,7 @@ def print_data(data: Any, form: str) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts with control characters in double quotes, where an escape stands for one."""
+    """Writes strings with control characters in double quotes, where YAML allows escapes."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -113,12 +113,12 @@ _Dumper.add_representer(str, _text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
-    """Print a borderless table with kubectl's look; on a terminal as wide as that (``restow.cli.tables``).
+    """Print a borderless table like kubectl's, fitted to the width of a terminal (``restow.cli.tables``).
 
     Args:
         columns: the column names.
         rows: the cells of each row.
-        spare: columns that a narrow terminal may do without, the first one first; -o wide shows them.
+        spare: columns that a narrow terminal may omit, the first one first; -o wide shows them.
     """
     out = console()
     width = out.width if out.file.isatty() and not is_wide() else None
@@ -132,7 +132,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, spare:
 
 
 def note_wide(context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """Read ``-o wide``, a table with all columns however narrow the terminal is: a callback of click."""
+    """Read ``-o wide``, which shows all columns at any terminal width; a click callback."""
     if value != "wide":
         return value
     context.meta[_WIDE] = True
@@ -140,17 +140,17 @@ def note_wide(context: click.Context, _parameter: click.Parameter, value: str) -
 
 
 def is_wide() -> bool:
-    """Return whether the command was given ``-o wide``."""
+    """Return whether the user gave ``-o wide``."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_WIDE))
 
 
 def say(text: str, *, style: str = "") -> None:
-    """Print a message on stderr, apart from the result."""
-    # Words stay whole, however narrow the terminal is.
+    """Print a message on stderr, separate from the result."""
+    # Words stay whole at any terminal width.
     console(stderr=True).print(Text(visible(text), style=style), overflow="ignore", crop=False)
 
 
 def counted(number: int, what: str) -> str:
-    """Return ``1 object``, ``2 objects``: a number with its noun."""
+    """Return a number with its noun: ``1 object``, ``2 objects``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

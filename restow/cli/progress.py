@@ -1,6 +1,6 @@
-"""How a run shows that it is getting on, on stderr: live bars on a terminal, a plain line now and then elsewhere.
+"""Show the progress of a run on stderr: live bars on a terminal, periodic plain lines elsewhere.
 
-Progress must not end the work: a terminal that is gone, or a pipe without a reader, silences it.
+Progress must not end the work: without a terminal or a reader of the pipe, it stops printing.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["Progress"]
 
 _FRAME_PERIOD = 0.2
 _LINE_PERIOD = 5.0
-_LATER_PERIOD = 30.0  # once a run has taken minutes: a log of hours should stay readable
+_LATER_PERIOD = 30.0  # after some minutes, so that the log of a run of hours stays readable
 _LATER = 120.0
-_WINDOW = 15.0  # seconds that a rate looks back on
+_WINDOW = 15.0  # seconds that a rate covers
 _SHORTEST_WINDOW = 0.5
-_BAR = (10, 40)  # cells, at least and at most
+_BAR = (10, 40)  # cells, minimum and maximum
 _INDENT = "  "
 
 
 @dataclass(slots=True)
 class _Track:
-    """One CRD on its way, with what its rate is reckoned from."""
+    """The progress of one CRD, with the samples from which its rate is computed."""
 
     report: CrdReport
     moment: Moment
@@ -51,7 +51,7 @@ class _Track:
         self.samples.clear()
 
     def sample(self, now: float) -> None:
-        """Note how far it is; a new pass begins at nothing again."""
+        """Add a sample of the progress; a new pass starts at zero again."""
         done = self.report.done
         if self.samples and done < self.samples[-1][1]:
             self.samples.clear()
@@ -61,12 +61,12 @@ class _Track:
 
     @property
     def total(self) -> int:
-        """Objects, as far as the lists told yet."""
+        """The number of objects, as far as the lists have reported it."""
         return max(self.report.expected, self.report.objects.listed)
 
     @property
     def rate(self) -> float | None:
-        """Objects a second of late, None while that is too early to say."""
+        """The recent rate in objects per second; None while there are too few samples."""
         if not self.samples or self.samples[-1][0] - self.samples[0][0] < _SHORTEST_WINDOW:
             return None
         (start, before), (end, done) = self.samples[0], self.samples[-1]
@@ -74,12 +74,12 @@ class _Track:
 
     @property
     def left(self) -> float | None:
-        """Seconds until all objects are done at that rate, None if unknown."""
+        """The seconds until all objects are done at this rate; None if unknown."""
         rate, total = self.rate, self.total
         return (total - self.report.done) / rate if rate and total else None
 
     def phase(self, now: float) -> str:
-        """What it is at, in a word or two, and what it waits for."""
+        """Return the current phase in a word or two, and what the CRD waits for."""
         if self.moment is Moment.SETTLING:
             return f"settling {max(self.report.settle_s - (now - self.since), 0):.0f}s"
         wait = self.report.waits.sentence()
@@ -88,7 +88,7 @@ class _Track:
         return f"{_PHASES[self.moment]}, {wait}" if wait else _PHASES[self.moment]
 
     def sentence(self, now: float) -> str:
-        """All of it in one line, which says enough where it stands alone in a log."""
+        """Return all of the progress as one line that is understandable alone in a log."""
         report, name = self.report, self.report.name
         if self.moment is Moment.SETTLING:
             left = max(report.settle_s - (now - self.since), 0)
@@ -127,12 +127,12 @@ _PHASES = {
 
 
 class Progress:
-    """An ``Observer`` of migrations, to be entered around a run.
+    """An ``Observer`` of migrations and a context manager around a run.
 
     Args:
-        crds: how many there will be, where that is known.
-        console: where to; stderr unless a test says otherwise.
-        environment: ``CI``, when set, means a log even where it looks like a terminal.
+        crds: the number of CRDs, if it is known.
+        console: the console to print on; stderr except in tests.
+        environment: if it has ``CI``, the progress is a log even on a terminal.
         clock: a monotonic clock, in seconds.
     """
 
@@ -153,7 +153,7 @@ class Progress:
         self._told = float("-inf")
         self._widths: Sequence[int] = ()
         self._ticking: asyncio.Task[None] | None = None
-        # FORCE_COLOR asks for colours in a log, not for bars in it: so the stream itself is asked.
+        # FORCE_COLOR asks for colours in a log, not for bars. Therefore this asks the stream itself.
         live = self._console.file.isatty() and not self._console.is_dumb_terminal and not environment.get("CI")
         self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
         self._is_live = live
@@ -174,7 +174,7 @@ class Progress:
                 self._live.stop()
 
     def at(self, moment: Moment, report: CrdReport) -> None:
-        """Take note of a moment of the run."""
+        """Record a moment of the run."""
         now = self._clock()
         track = self._tracks.setdefault(report.name, _Track(report, moment, now))
         track.report = report
@@ -182,7 +182,7 @@ class Progress:
         if moment is Moment.ENDED:
             self._ended.append(report.complete)
             del self._tracks[report.name]
-            if report.refused or not report.storage_version:  # the result at the end says why
+            if report.refused or not report.storage_version:  # the result at the end has the reason
                 return
             if self._is_live:
                 self._above(report)
@@ -195,7 +195,7 @@ class Progress:
             self.show()
 
     def show(self) -> None:
-        """Show how things stand: the next frame, or a line if one is due."""
+        """Show the current state: the next frame, or a line if one is due."""
         now = self._clock()
         for track in self._tracks.values():
             if track.moment is Moment.WRITING:
@@ -206,7 +206,7 @@ class Progress:
             self._tell(min(self._tracks.values(), key=lambda each: each.told), now)
 
     def _tell(self, track: _Track, now: float) -> None:
-        """Print a line, unless the one before was a moment ago."""
+        """Print a line, unless the previous one is too recent."""
         period = _LINE_PERIOD if now - self._begun < _LATER else _LATER_PERIOD
         if now - self._told < period:
             return
@@ -225,7 +225,7 @@ class Progress:
         return text + (f", {unfinished} of them not wholly" if unfinished else "")
 
     def _above(self, report: CrdReport) -> None:
-        """Leave a line about a CRD that ended above the bars."""
+        """Print a line about a finished CRD above the bars."""
         style = "" if report.complete else "red"
         with contextlib.suppress(OSError):
             self._live.console.print(
@@ -246,14 +246,14 @@ class Progress:
         self._widths = [line.cell_len for line in lines]
 
     def _mend(self, width: int) -> None:
-        """Take away what a terminal that became narrower has broken into more rows than were drawn."""
+        """Clear the extra rows that appear when the terminal becomes narrower and wraps the drawn lines."""
         rows = sum(max(-(-cells // width), 1) for cells in self._widths)
         for _ in range(rows - len(self._widths)):
             self._console.control(Control((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)))
 
 
 def _lines(track: _Track, now: float, width: int, encoding: str) -> list[Text]:
-    """Draw one CRD: in one line where there is room, else in two, with the least needed figures left out."""
+    """Draw one CRD on one line if it fits, else on two, without the least important figures."""
     report, total = track.report, track.total
     head = Text.assemble((report.name, "bold"), "  ", track.phase(now))
     if track.moment is not Moment.WRITING:
@@ -275,7 +275,7 @@ def _texts(figures: Sequence[tuple[int, Text]]) -> list[Text]:
 
 
 def _figures(track: _Track) -> Iterator[tuple[int, Text]]:
-    """Return the figures next to a bar; the higher the number, the sooner one is left out."""
+    """Yield the figures next to a bar; those with the highest number are omitted first."""
     report, total, rate, left = track.report, track.total, track.rate, track.left
     failed, retried = report.objects.failed, report.requests.retried
     yield 1, Text(f"{report.done:,}/{total:,}" if total else f"{report.done:,}")
@@ -289,7 +289,7 @@ def _figures(track: _Track) -> Iterator[tuple[int, Text]]:
 
 
 def _bar(done: int, total: int, cells: int, encoding: str) -> Text:
-    """Draw it with two characters, so that it can be read without colours too."""
+    """Draw a bar with two characters, so that it is readable without colours."""
     full, empty = ("━", "─") if _is_unicode(encoding) else ("#", "-")
     filled = min(cells * done // total, cells) if total else 0
     return Text.assemble((full * filled, "bold"), (empty * (cells - filled), "dim"))
@@ -328,7 +328,7 @@ def _percent(done: int, total: int) -> str:
 
 
 def _span(seconds: float) -> str:
-    """A length of time: ``12 s``, ``4:05`` minutes, ``1:04:05`` hours."""
+    """Format a duration: ``12 s``, ``4:05`` minutes, ``1:04:05`` hours."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""What ``--registry``, ``--rules`` and ``--crd`` name: an author's conversions, and the CRDs they are for."""
+"""The values of ``--registry``, ``--rules`` and ``--crd``: an author's conversions, and the CRDs that they convert."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from restow.crds import Crd, CrdError, load, loads
 from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconverted
 
 if TYPE_CHECKING:
-    from restow.conversion.rulefiles import LoadedRules  # imported late: half of the commands' start would be this
+    from restow.conversion.rulefiles import LoadedRules  # imported late: it takes half of a command's start
 
 __all__ = [
     "ConversionSource",
@@ -37,9 +37,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ConversionSource:
-    """What ``--registry module:attribute`` or ``--rules FILE`` (one or several) names; exactly one of them is given.
+    """The conversions of ``--registry module:attribute`` or of one or several ``--rules FILE``, never of both.
 
-    Rule files are read once, when the conversions are first asked for.
+    Rule files are read once, on first use.
     """
 
     registry: str | None = None
@@ -49,12 +49,13 @@ class ConversionSource:
         return f"--registry {self.registry}" if self.registry is not None else _named(self.rules)
 
     def graph(self, crds: Sequence[Crd] = (), *, on_error: OnError = "fail") -> Graph:
-        """Return the conversions: a ``Registry`` or rule files, frozen against the CRDs, or a ``Graph`` as it is.
+        """Return the conversions: a ``Registry`` or rule files, frozen against the CRDs, or a ``Graph`` unchanged.
 
-        Without CRDs only the rules themselves are checked. ``on_error`` is what rules and kinds leave open.
+        Without CRDs only the rules themselves are checked. ``on_error`` is the default for rules and kinds that set
+        none.
 
         Raises:
-            click.UsageError: the text of ``--registry`` is no ``module:attribute``.
+            click.UsageError: the text of ``--registry`` is not ``module:attribute``.
             InputError: a module or file cannot be read, or the conversions have defects; the error lists all of them,
                 and its cause is the ``DefinitionError`` if freezing found them.
         """
@@ -72,7 +73,7 @@ class ConversionSource:
             raise InputError(f"{self} cannot be used, {first}", defects) from error
 
     def places_of(self, diagnostics: Iterable[Diagnostic]) -> list[str]:
-        """Return where rule files declare what diagnostics are about (``FILE:LINE:COLUMN``), empty for a registry."""
+        """Return the places in rule files that diagnostics are about (``FILE:LINE:COLUMN``), empty for a registry."""
         return [next(_places(self._loaded, each), "") for each in diagnostics]
 
     def _of_files(self, crds: Sequence[Crd], on_error: OnError) -> Graph:
@@ -118,15 +119,15 @@ def registry_at(spec: str) -> Registry:
     """Return the ``Registry`` that ``module:attribute`` names.
 
     Raises:
-        click.UsageError: the text is no ``module:attribute``.
-        InputError: the module cannot be imported, has no such attribute, or it is no Registry.
+        click.UsageError: the text is not ``module:attribute``.
+        InputError: the module cannot be imported, has no such attribute, or the attribute is not a ``Registry``.
     """
     registry: Registry = _named_by(spec, Registry)
     return registry
 
 
 def _named_by(spec: str, *types: type[Any]) -> Any:
-    """Return what ``module:attribute`` names, of one of the types; the working directory is importable."""
+    """Return the object that ``module:attribute`` names, of one of the types; the working directory is importable."""
     module_name, colon, attribute = spec.partition(":")
     if not colon or not module_name or not attribute:
         msg = f"--registry takes module:attribute (for instance example.conversions:registry), not {spec!r}"
@@ -139,16 +140,16 @@ def _named_by(spec: str, *types: type[Any]) -> Any:
 
 
 def load_crds(paths: Iterable[Path]) -> tuple[Crd, ...]:
-    """Return the CRDs of files (``-`` is stdin), and of the manifests in folders and the folders in them.
+    """Return the CRDs of files (``-`` is stdin), and of the manifests in folders and their subfolders.
 
     Raises:
-        InputError: a file cannot be read, a file or folder holds no CRD, or a CRD is malformed.
+        InputError: a file cannot be read, a file or folder contains no CRD, or a CRD is malformed.
     """
     return tuple(crd for path in paths for crd in _crds(path))
 
 
 def _module(name: str) -> Any:
-    # What `python -m` does: people stand in their repository and name their own modules.
+    # As `python -m` does: users are in their repository and name their own modules.
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
@@ -172,7 +173,7 @@ def _attribute(module: Any, path: str, spec: str) -> Any:
 
 
 def _what(error: Exception) -> str:
-    """Say what an author's module raised, and where: the place nearest to the failure."""
+    """Return the error that an author's module raised, with the place nearest to the failure."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames and not isinstance(error, SyntaxError) else ""
     return f"{type(error).__name__}: {error}{where}"
@@ -190,17 +191,17 @@ def _crds(path: Path) -> tuple[Crd, ...]:
 
 
 _SLICE_S = 0.01
-"""How long objects are converted before other tasks have their turn."""
+"""Seconds of conversion before other tasks get a turn."""
 
 
 class GraphConverter:
-    """A migrator's ``Converter`` over a frozen graph: nothing leaves this process."""
+    """A migrator's ``Converter`` over a frozen graph: objects do not leave this process."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     async def convert(self, objects: Sequence[Json], api_version: str) -> Sequence[Answer]:
-        """Convert each object by itself; one that the rules refuse does not stop the others."""
+        """Convert each object separately; one that the rules refuse does not stop the others."""
         loop = asyncio.get_running_loop()
         answers: list[Answer] = []
         pause_at = loop.time() + _SLICE_S
@@ -220,16 +221,16 @@ class GraphConverter:
 
 
 def load_converters(source: ConversionSource, crd_files: Sequence[Path] = ()) -> Converters:
-    """Return the converters that ``--registry`` or ``--rules``, and ``--crd FILE``, name.
+    """Return the converters for ``--registry`` or ``--rules``, and ``--crd FILE``.
 
     Raises:
-        click.UsageError, InputError: as ``ConversionSource.graph`` and ``load_crds`` do.
+        click.UsageError, InputError: as ``ConversionSource.graph`` and ``load_crds``.
     """
     return graph_converters(source.graph(load_crds(crd_files)))
 
 
 def graph_converters(graph: Graph) -> Converters:
-    """Return the graph as converter of the kinds that it knows; other kinds are left to their own webhooks."""
+    """Return the graph as converter of the kinds that it knows; other kinds use their own webhooks."""
     converter = GraphConverter(graph)
 
     def converter_for(crd: Crd) -> GraphConverter | None:

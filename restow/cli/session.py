@@ -1,4 +1,4 @@
-"""Runs a subcommand's coroutine: connects to an API server, drains on SIGTERM, prints an error as one sentence."""
+"""Run a subcommand's coroutine: connect to an API server, drain on SIGTERM, print an error as one sentence."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ __all__ = ["PATIENCE", "Session", "require_namespace", "run", "sentence"]
 
 
 PATIENCE = "RESTOW_PATIENCE"
-"""Seconds that an API server which does not answer is waited for."""
+"""The environment variable for the seconds to wait for an API server that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a subcommand works with: the cluster, which waits out what passes in a moment, and the request to stop."""
+    """The environment of a subcommand: the cluster, whose client retries transient errors, and the request to stop."""
 
     cluster: RetryingCluster
     stop: asyncio.Event
 
 
 def run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnection, *, drains: bool = False) -> None:
-    """Run a subcommand to its end and leave the process with its exit code.
+    """Run a subcommand, and exit the process with its exit code.
 
-    For a command that ``drains``, SIGTERM and SIGINT set ``Session.stop``, and it ends by itself; a second one ends it
-    at once, as the first one does any other command.
+    For a command that ``drains``, SIGTERM and SIGINT set ``Session.stop``, and the command ends by itself. A second
+    signal ends it immediately. Any other command ends immediately on the first signal.
     """
     log_to_stderr()
     try:
@@ -54,7 +54,7 @@ def run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnec
     except KeyboardInterrupt:
         code = Exit.FAILURES
     except BrokenPipeError:
-        # The reader has closed the pipe; keep the interpreter from complaining when it flushes.
+        # The reader has closed the pipe; keep the interpreter from printing an error when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = Exit.FAILURES
     raise SystemExit(int(code))
@@ -70,7 +70,7 @@ async def _run(command: Callable[[Session], Awaitable[Exit]], connection: Cluste
 
 
 def _patience(connection: ClusterConnection) -> float:
-    """How long a read waits for an API server: as the environment says, else no longer than --request-timeout."""
+    """Return how long a read waits for an API server: as the environment says, else at most --request-timeout."""
     said = os.environ.get(PATIENCE, "")
     try:
         return float(said) if said else min(READ_PATIENCE_S, connection.request_timeout or READ_PATIENCE_S)
@@ -80,16 +80,16 @@ def _patience(connection: ClusterConnection) -> float:
 
 
 def _code(error: Exception) -> Exit:
-    """Distinguish what may pass, so that a Job tries again, from what the user has to fix first."""
+    """Distinguish transient errors, after which a Job retries, from errors that the user has to fix."""
     passes = error.out_of_reach if isinstance(error, KubeError) else isinstance(error, ListFailed) and error.unreachable
     return Exit.OUT_OF_REACH if passes else Exit.REFUSED
 
 
 async def require_namespace(session: Session, namespace: str | None) -> None:
-    """Refuse a namespace that does not exist; one that the user may not read counts as existing.
+    """Refuse a namespace that does not exist; a namespace that the user may not read counts as existing.
 
     Raises:
-        MigrationRefused: the API server has no such namespace.
+        MigrationRefused: the namespace does not exist.
     """
     if namespace and (why := await missing_namespace(session.cluster, namespace)):
         raise MigrationRefused(why)
@@ -101,7 +101,7 @@ def _ask_to_stop(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, number: s
 
 
 def sentence(error: Exception) -> str:
-    """Return what to tell a user of an error, in one sentence with the next step."""
+    """Return an error as one sentence for users, with the next step."""
     if isinstance(error, Unauthorized):
         return (
             f"{error.verb} {error.target}: the API server does not accept the credentials; they are wrong or have "

@@ -1,7 +1,7 @@
-"""Signal handlers of an event loop, on every platform.
+"""Signal handlers of an event loop on every platform.
 
-The event loop of Windows has no ``add_signal_handler``, and Windows has no SIGHUP. There, ``signal.signal`` runs the
-handler between two instructions of the main thread, and the loop is woken to carry on.
+The event loop of Windows has no ``add_signal_handler``, and Windows has no SIGHUP. On Windows ``signal.signal`` catches
+the signal between two instructions of the main thread and wakes the loop, which calls the handler.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def on_hangup(loop: asyncio.AbstractEventLoop, handler: Callable[[], None]) -> N
 
 
 def off(loop: asyncio.AbstractEventLoop, number: signal.Signals) -> None:
-    """Let the signal end the process again."""
+    """Restore the default handler, so that the signal ends the process."""
     with contextlib.suppress(NotImplementedError):
         loop.remove_signal_handler(number)
     signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

@@ -1,13 +1,13 @@
-"""Tables in the form of kubectl's, laid out for the width of a terminal. Pure.
+"""Tables in kubectl's format, laid out for the width of a terminal. Pure.
 
-A row that is too wide for the terminal is folded between words, never inside one, because a name that is broken can be
-neither read nor copied. The steps, until the table fits:
+A row that is too wide for the terminal is folded between words, never inside one, because a broken name can be neither
+read nor copied. The steps, until the table fits:
 
 1. Columns of several words become narrower, and their cells take several lines.
-2. Columns that the caller can spare are left out, and the caller says which.
+2. Columns that the caller marks as spare are omitted.
 3. Each row becomes a block: its first cell, and below it a line for each other column.
 
-Without a width, as in a pipe, a row is one line.
+Without a width, for example in a pipe, a row is one line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.cells import cell_len
 __all__ = ["TableLayout", "lay_out"]
 
 _GAP: Final = "  "
-_NARROWEST: Final = 12  # cells; text in a narrower column takes more lines than anybody reads
+_NARROWEST: Final = 12  # cells; text in a narrower column takes too many lines to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class TableLayout:
     """A table as lines.
 
     Attributes:
-        heading: the lines of the column names; none in a table of blocks.
+        heading: the lines of the column names; empty for a table of blocks.
         lines: the lines of the rows.
-        left_out: the columns that are not shown.
+        left_out: the omitted columns.
     """
 
     heading: tuple[str, ...]
@@ -46,9 +46,9 @@ def lay_out(
 
     Args:
         columns: the column names.
-        rows: the cells of each row, one for each column; a cell has no line feed.
-        width: the cells of a line, None for no limit.
-        spare: columns that may be left out, the first one first.
+        rows: the cells of each row, one for each column; a cell contains no line feed.
+        width: the width of a line in cells, None for no limit.
+        spare: columns that may be omitted, the first one first.
     """
     heading, body = tuple(column.upper() for column in columns), [tuple(row) for row in rows]
     if width is None:
@@ -75,7 +75,7 @@ def _natural(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]
 
 
 def _fitting(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Return widths of columns that fit together, None if there are none."""
+    """Return column widths with which the table fits, None if there are none."""
     most = _natural(heading, rows)
     room = width - len(_GAP) * (len(heading) - 1)
     if sum(most) <= room:
@@ -85,14 +85,14 @@ def _fitting(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
     left = room - sum(widths)
     if left < 0:
         return None
-    for index in sorted(range(len(widths)), key=lambda each: most[each] - widths[each]):  # whole ones come first
+    for index in sorted(range(len(widths)), key=lambda each: most[each] - widths[each]):  # unfolded ones come first
         more = min(left, most[index] - widths[index])
         widths[index], left = widths[index] + more, left - more
     return widths
 
 
 def _least(column: Sequence[str]) -> int:
-    """Return the width of the longest word; of sentences at least what can be read."""
+    """Return the width of the longest word, for sentences at least a readable width."""
     sentences = any(" " in cell for cell in column[1:])
     return max(_NARROWEST if sentences else 0, *(cell_len(word) for cell in column for word in _words(cell)))
 
@@ -121,12 +121,12 @@ def _block(heading: Sequence[str], cells: Sequence[str], width: int) -> Iterator
 
 
 def _words(text: str) -> list[str]:
-    """Split where a line may end: at blanks, and after the commas of a list."""
+    """Split a text where a line may end: at spaces, and after the commas of a list."""
     return [part for word in text.split() for part in word.replace(",", ", ").split()]
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Split a text into lines of at most ``width`` cells; a longer word has a line of its own."""
+    """Split a text into lines of at most ``width`` cells; a longer word gets its own line."""
     if cell_len(text) <= width:
         return [text]
     lines, position = [""], 0

@@ -1,1 +1,1 @@
-"""The subcommands of ``restow``, a module each; ``command`` is the click command."""
+"""The subcommands of ``restow``, one module each; ``command`` is the click command."""

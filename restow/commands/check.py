@@ -1,4 +1,4 @@
-"""``restow check``: do conversions and CRDs fit each other?"""
+"""``restow check``: check that conversions account for every field of the CRDs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def command(**flags: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What was found. ``graph`` is None if there is something; ``places`` are where rule files declare it."""
+    """The findings. ``graph`` is None if there are any; ``places`` are their declarations in rule files."""
 
     graph: Graph | None
     findings: tuple[Diagnostic, ...]
@@ -81,7 +81,7 @@ class _Checked:
 
     @property
     def notes(self) -> list[Diagnostic]:
-        """What is no defect, and worth knowing: bounds that another version narrows, fields that failures leave."""
+        """Information that is not a defect: bounds that another version narrows, fields that failures leave."""
         kinds = () if self.graph is None else self.graph.kinds.values()
         return [note for kind in kinds for note in (*narrowed_bounds(kind), *missing_where_kept(kind))]
 
@@ -105,7 +105,7 @@ def _frozen(source: ConversionSource, crds: Sequence[Crd]) -> Graph | tuple[Diag
 
 
 def _is_for(graph: Graph, crds: Sequence[Crd], source: ConversionSource) -> None:
-    """Refuse a Graph that was frozen elsewhere, against something else: it cannot be checked any more."""
+    """Refuse a Graph that was frozen against other CRDs, because it cannot be checked against these."""
     for crd in crds:
         kind = graph.kinds.get((crd.group, crd.kind))
         for version in crd.versions if kind is not None else ():
@@ -117,7 +117,7 @@ def _is_for(graph: Graph, crds: Sequence[Crd], source: ConversionSource) -> None
 
 
 def _drafts(source: ConversionSource, crds: Sequence[Crd]) -> list[Suggestion]:
-    """Think of rules for what is not accounted for, as far as the rules that there are make sense by themselves."""
+    """Draft rules for unaccounted fields, unless the existing rules are invalid themselves."""
     alone = _frozen(source, ())
     if not isinstance(alone, Graph):
         return []
@@ -127,13 +127,13 @@ def _drafts(source: ConversionSource, crds: Sequence[Crd]) -> list[Suggestion]:
 
 @dataclass(frozen=True, slots=True)
 class _RulesReport:
-    """What ``--report`` adds.
+    """The tables that ``--report`` adds.
 
     Attributes:
-        losses: of each rule.
-        accepted: lists that need no keys, by a kind's ``keyless``.
+        losses: the losses of each rule.
+        accepted: lists that a kind's ``keyless`` accepts without keys.
         adopted: annotations of other tools, each with its kind.
-        opaque: fields that no schema describes and no rule looks into.
+        opaque: fields that no schema describes and no rule reads.
     """
 
     losses: tuple[RuleLoss, ...] = ()
@@ -143,7 +143,7 @@ class _RulesReport:
 
     @classmethod
     def of(cls, graph: Graph) -> _RulesReport:
-        """Report on the rules of a registry."""
+        """Report on the rules of a graph."""
         kinds = [*graph.kinds.values()]
         return cls(
             tuple(loss for kind in kinds for loss in rule_losses(kind)),
@@ -172,7 +172,7 @@ class _RulesReport:
             say(f"no rule looks into {named}: what stands there passes as it is", style="magenta")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as ``-o json`` prints it."""
+        """Return the tables in the form of ``-o json``."""
         return {
             "rules": [
                 {
@@ -256,7 +256,7 @@ def _show(checked: _Checked, report: _RulesReport) -> None:
 
 
 def _why(loss: RuleLoss) -> str:
-    """Return the author's reason, and what becomes of a value for which the rule fails."""
+    """Return the author's reason, and the fate of a value for which the rule fails."""
     return "; ".join(filter(None, (loss.reason, "keeps what fails" if loss.keeps else ""))) or "-"
 
 

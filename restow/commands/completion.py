@@ -1,4 +1,4 @@
-"""``restow completion``: click's completion scripts, under the name that kubectl uses for its own."""
+"""``restow completion``: click's completion scripts, under the command name that kubectl uses."""
 
 from __future__ import annotations
 

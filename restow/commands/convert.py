@@ -1,4 +1,4 @@
-"""``restow convert``: manifests at another version."""
+"""``restow convert``: convert manifests to another version."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class _Conversion:
     unread: bool = False
 
     def convert(self, source: ManifestSource) -> None:
-        """Convert one manifest; report, and leave alone, a file that is none."""
+        """Convert one manifest; report a file that is not a manifest and leave it unchanged."""
         text = ""
         try:
             text = read_text(source)
@@ -120,11 +120,11 @@ class _Conversion:
 
     @property
     def changed(self) -> list[ManifestSource]:
-        """The manifests whose text is another one now."""
+        """The manifests whose text changed."""
         return [source for source, text, found in self.converted if found.text != text]
 
     def tell(self) -> None:
-        """Say what needs words, and how it came out."""
+        """Print warnings and errors, and the overall result."""
         if self._stashes_without_schema():
             hint = "without CRDs a stash finds list items by their content, not by their keys: give --crd, or a Graph"
             say(hint, style="magenta")
@@ -159,7 +159,7 @@ class _Conversion:
         return ", ".join(said)
 
     def write(self) -> None:
-        """Write the files that changed, but for those with an object that failed."""
+        """Write the files that changed, except those with an object that failed."""
         for source, text, found in self.converted:
             if found.text == text:
                 continue
@@ -169,7 +169,7 @@ class _Conversion:
             write_text(source.path, found.text)
 
     def show(self, form: str | None) -> None:
-        """Print the manifests: as edited texts, or their data in the format of -o."""
+        """Print the manifests as edited texts, or as data in the format of -o."""
         if form is None:
             print_text(_joined(found.text for _, _, found in self.converted))
             return
@@ -189,7 +189,7 @@ class _Conversion:
             print_text(write_yaml(document))
 
     def show_changes(self, form: str | None) -> None:
-        """Print what changes in each object."""
+        """Print the changes of each object."""
         found = [
             (source, outcome, changes(outcome.before, outcome.after))
             for source, _, converted in self.converted
@@ -205,7 +205,7 @@ class _Conversion:
                 echo(f"  {change.line()}")
 
     def exit(self, *, check: bool) -> Exit:
-        """Return what the exit code says."""
+        """Return the exit code."""
         if self.unread or any(found.having(Status.FAILED) for _, _, found in self.converted):
             return Exit.FAILURES
         if any(outcome.spared for _, _, found in self.converted for outcome in found.outcomes):
@@ -214,7 +214,7 @@ class _Conversion:
 
 
 def _sentences(outcome: ObjectOutcome) -> list[tuple[str, str]]:
-    """What there is to say of an object."""
+    """Return the messages about an object, each with its style."""
     said = [(f"cannot be converted to {outcome.target}: {outcome.error}", "red")] if outcome.error else []
     said += [(warning, "magenta") for warning in outcome.warnings]
     lost: dict[str, list[str]] = {}
@@ -233,7 +233,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """Put the texts of several manifests together, with a separator where one is missing."""
+    """Join the texts of several manifests, with a separator where one is missing."""
     whole = ""
     for text in texts:
         more = text

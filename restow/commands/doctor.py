@@ -1,4 +1,4 @@
-"""``restow doctor``: what is wrong with a CRD, or holds a namespace, and the command that fixes it."""
+"""``restow doctor``: find problems of a CRD or of a terminating namespace, and the command that fixes each."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _show(found: CrdDiagnosis, form: str) -> None:
 
 
 def _show_namespace(found: NamespaceDiagnosis, form: str) -> None:
-    """Show the problems of each CRD under its name, then those of no CRD."""
+    """Show the problems of each CRD under its name, then the problems that belong to no CRD."""
     if form != "table":
         print_data(found.to_json(), form)
         return

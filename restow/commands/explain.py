@@ -1,4 +1,4 @@
-"""``restow explain``: where each field of a converted object came from."""
+"""``restow explain``: show the origin of each field of a converted object."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def command(**flags: Any) -> None:
 
 
 def _steps(text: str) -> Steps:
-    """Read a JSON pointer, or a path as restow writes them."""
+    """Read a JSON pointer, or a path in restow's own notation."""
     if text.startswith("/"):
         return tuple(int(name) if name.isdigit() else name for name in pointed(text))
     steps: list[str | int] = []
@@ -96,7 +96,7 @@ def _steps(text: str) -> Steps:
 
 
 def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[ResultLeaf], Sequence[SourceLeaf]]:
-    """Return the leaves to show: all of them, or those at or below a field, or those that came from there."""
+    """Return the leaves to show: all of them, or those at or below a field or with their origin there."""
     if why is None:
         return explanation.leaves, explanation.source_leaves
 

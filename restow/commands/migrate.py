@@ -116,7 +116,7 @@ def command(**flags: Any) -> None:
 
 
 async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the CRDs of the cluster to migrate, and those of them that will probably be refused; say what is left."""
+    """Return the cluster's CRDs to migrate, and those of them that will probably be refused; report the others."""
     found = await crds_to_migrate(session.cluster, options, stop=session.stop)
     for why in found.left_out:
         say(f"left out: {why}", style="magenta")
@@ -124,19 +124,19 @@ async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str,
 
 
 def _exit(report: MigrationReport, left_out: frozenset[str]) -> Exit:
-    """Return 3, and not 2, where nothing but CRDs of ``--all`` that were left out is refused."""
+    """Return the exit code; it is 3, not 2, if only the CRDs in ``left_out`` are refused."""
     if report.result is MigrationResult.REFUSED and all(crd.name in left_out for crd in report.crds if crd.refused):
         return Exit.DUE
     return EXITS[report.result]
 
 
 def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozenset()) -> None:
-    """Print a report as a table, JSON or YAML, and what needs words on stderr.
+    """Print a report as a table, JSON or YAML, with explanations on stderr.
 
     Args:
-        report: of the run.
+        report: the report of the run.
         form: ``table``, ``json`` or ``yaml``.
-        left_out: CRDs of ``--all`` that could not be migrated as they are.
+        left_out: the CRDs of ``--all`` that cannot be migrated in their present state.
     """
     if form == "table":
         print_table(
@@ -148,7 +148,7 @@ def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozense
         _explain(crd, left_out=crd.name in left_out)
     if left_out:
         say(f"Work is due on what was left out: {', '.join(sorted(left_out))}", style="red")
-    if report.result is not MigrationResult.REFUSED:  # told already, with the reason
+    if report.result is not MigrationResult.REFUSED:  # already reported, with the reason
         say(
             report.result.value,
             style="red" if report.result in (MigrationResult.FAILED, MigrationResult.UNREACHABLE) else "bold",

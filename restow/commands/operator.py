@@ -164,11 +164,11 @@ def command(**flags: Any) -> None:
 
 
 def _settings(flags: dict[str, Any]) -> Settings:
-    """Return what the flags ask for.
+    """Return the operator's settings from the flags.
 
     Raises:
         click.UsageError: flags are missing or contradict each other, or --own-ca or --migrate has a malformed value.
-        InputError: the file of --management cannot be read, or holds no configuration.
+        InputError: the file of --management cannot be read, or contains no configuration.
     """
 
     def listen(webhook: WebhookServer, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
@@ -200,10 +200,11 @@ def _settings(flags: dict[str, Any]) -> Settings:
 
 
 def _check_conversions(flags: dict[str, Any]) -> None:
-    """Refuse flags that --conversions cannot have.
+    """Refuse flags that --conversions does not allow.
 
     Raises:
-        click.UsageError: --own-ca or --service is missing, or a flag is about the CloudProfile family.
+        click.UsageError: without --own-ca, --service or --ca-file is missing; or a flag is about the CloudProfile
+            family.
     """
     if flags["own_ca"] is None and (flags["service"] is None or flags["ca_file"] is None):
         msg = (
@@ -218,7 +219,7 @@ def _check_conversions(flags: dict[str, Any]) -> None:
 
 
 def _targets(names: tuple[str, ...]) -> Targets | None:
-    """Return the CRDs that --migrate names."""
+    """Return the CRDs that --migrate names, None if it names none."""
     if not names:
         return None
     if "all" in names:

@@ -1,4 +1,4 @@
-"""``restow plan``: what a migration would do, what it would cost, and what would fail."""
+"""``restow plan``: show what a migration would do and cost, and what would fail."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from restow.migrator.references.verdict import not_looked_at, standing
 
 DEFAULT_SAMPLE = 100
 MOST_SAMPLED = 10_000
-"""All of them are kept in memory until the list has ended."""
+"""The largest sample in objects; the process keeps all of them in memory until the list has ended."""
 _PERIOD = 5.0  # seconds
 
 
 class Telling:
-    """Says on stderr, now and then, how far a look at many objects has got."""
+    """Reports the progress of a long scan of objects on stderr from time to time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._told = clock()
 
     def __call__(self, found: MigrationPlan) -> None:
-        """Say it, unless something was said a moment ago."""
+        """Report the progress, unless the last report is too recent."""
         now = self._clock()
         if now - self._told < _PERIOD:
             return
@@ -121,7 +121,7 @@ def command(**flags: Any) -> None:
 
 
 def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:
-    """Report what stands in the way. Some of all CRDs of a cluster may be in no state to be migrated."""
+    """Return the exit code. With all CRDs of a cluster, some may be in a state that allows no migration."""
     code = Exit.DUE if any(each.due for each in plans) else Exit.DONE
     if any(each.findings.fail for each in plans):
         code = Exit.FAILURES
@@ -134,7 +134,7 @@ def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:
 
 
 def show(plans: list[MigrationPlan], form: str) -> None:
-    """Print plans as a table with the reasons below it; or as JSON or YAML."""
+    """Print plans as a table with the reasons below it, or as JSON or YAML."""
     if form != "table":
         print_data({"crds": [each.to_json() for each in plans]}, form)
         return
@@ -154,7 +154,7 @@ def show(plans: list[MigrationPlan], form: str) -> None:
 
 
 def _tell_findings(found: MigrationPlan) -> None:
-    """Errors last: they are what is looked for, and at the end of the output they are seen."""
+    """Print findings; errors come last, because readers look for them at the end of the output."""
     for finding in sorted(found.findings.listed, key=lambda each: each.fails):
         say(f"{found.crd.name}: {finding.message}", style="red" if finding.fails else "magenta")
     for check, count in found.findings.more().items():
@@ -185,7 +185,7 @@ def _row(found: MigrationPlan) -> tuple[str, ...]:
 
 
 def reasons(found: MigrationPlan) -> list[str]:
-    """Say why each phase is due, and what will be done to whose entries."""
+    """Return sentences: why each phase is due, and what happens to the entries of which managers."""
     crd, said = found.crd, []
     old = [name for name in crd.stored_versions if name != crd.storage.name]
     doubt = what_is_proved(crd).doubt
@@ -218,7 +218,7 @@ def reasons(found: MigrationPlan) -> list[str]:
 
 
 def costs(found: MigrationPlan) -> list[str]:
-    """Say what the migration will cost, and from what that is known."""
+    """Return sentences about the cost of the migration, and the source of the estimate."""
     cost = found.cost
     if not found.due:
         return []

@@ -1,4 +1,4 @@
-"""``restow prune``: trim storedVersions, with the proof that it is safe."""
+"""``restow prune``: prune storedVersions after a proof that this is safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``restow rbac``: the least rights that a command needs, as Roles."""
+"""``restow rbac``: print the minimal rights that a command needs, as Roles."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def command(**flags: Any) -> None:
 
 
 def _name(commands: tuple[Command, ...], asked: Asked) -> str:
-    """Return a name for the Roles that another team's for other CRDs does not have."""
+    """Return a name for the Roles that differs from the name of another team's Roles for other CRDs."""
     first, *others = (*asked.crds, "")
     if others[1:]:
         digest = sha256(" ".join(sorted(asked.crds)).encode()).hexdigest()[:8]
@@ -180,10 +180,10 @@ def _name(commands: tuple[Command, ...], asked: Asked) -> str:
 
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the CRDs; a manifest says those of its own.
+    """Return the names of the CRDs, read from the manifest where a manifest is given.
 
     Raises:
-        InputError: a manifest cannot be read, or holds no CRD.
+        InputError: a manifest cannot be read, or contains no CRD.
     """
     files = tuple(Path(each) for each in given if Path(each).exists())
     names = tuple(each for each in given if not Path(each).exists())
@@ -194,7 +194,7 @@ def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the CRDs that --migrate names.
 
     Raises:
-        click.UsageError: --migrate is ``all``, for which no minimal set of rights exists.
+        click.UsageError: --migrate is ``all``, for which there is no minimal set of rights.
     """
     if "all" in given:
         msg = "--migrate all would take the right to write every object of the cluster: name the CRDs"
@@ -229,7 +229,7 @@ def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: Service
 
 
 def _own_ca(text: str | None, home: str) -> tuple[tuple[str, str] | None, str]:
-    """Return whose Secrets --own-ca means, and the URL where it names no Service.
+    """Return the Service or Secret that --own-ca means, and the URL if it does not name a Service.
 
     Raises:
         click.UsageError: the text is neither NAMESPACE/SERVICE nor https://HOST[:PORT].
@@ -254,11 +254,11 @@ def _service(text: str, flag: str, otherwise: str = "") -> tuple[str, str, int]:
 
 
 def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
-    """Refuse what would come to nothing, or to less than is meant.
+    """Refuse flags whose result would be empty or smaller than intended.
 
     Raises:
         click.UsageError: a command needs CRDs and none is named, ``serve`` alone is named without --own-ca, or
-            --move or --resource is given without what it narrows.
+            --move or --resource is given without the command or flag that it narrows.
     """
     if asked.moves and Command.REFERENCES not in commands:
         msg = "--move is about restow references: give --for references"

@@ -1,4 +1,4 @@
-"""``restow ready``: may this version go?"""
+"""``restow ready``: report whether a version can be unserved or removed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def command(
 
 
 def show(answer: Readiness, form: str) -> None:
-    """Print as a table with the reasons below it; or as JSON or YAML."""
+    """Print the answer as a table with the reasons below it, or as JSON or YAML."""
     if form != "table":
         print_data(answer.to_json(), form)
         return

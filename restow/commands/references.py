@@ -1,4 +1,4 @@
-"""``restow references``: who else names a version."""
+"""``restow references``: find everything that names a version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, value: str | None)
     """Read ``--kinds``.
 
     Raises:
-        click.BadParameter: there is no such kind in a cluster.
+        click.BadParameter: no such kind of references exists in a cluster.
     """
     if value is None:
         return CLUSTER_KINDS
@@ -134,7 +134,7 @@ def command(**flags: Any) -> None:
     converters = options.converters(flags)
     chosen = options.crd_names(names, everything, files)
     if flags["folders"] and files and not names:
-        from restow.cli.registries import load_crds  # a command that is given names reads no YAML
+        from restow.cli.registries import load_crds  # a command whose CRDs are named reads no YAML
 
         raise SystemExit(int(show(_in_files(flags["folders"], _sought(load_crds(files), versions)), output)))
 
@@ -174,7 +174,7 @@ def _refuse_contradictions(flags: dict[str, Any]) -> None:
     """Refuse flags that contradict each other.
 
     Raises:
-        click.UsageError: --move has nothing that it could move, or another flag is given without it.
+        click.UsageError: --move has nothing to move, or a flag that needs --move is given without it.
     """
     if flags["target"] is None:
         for flag in ("dry_run", "all_revisions"):
@@ -199,7 +199,10 @@ def _refuse_contradictions(flags: dict[str, Any]) -> None:
 
 
 def _sought(crds: Iterable[Crd], versions: Sequence[str], *, every: bool = False) -> list[SoughtVersion]:
-    """Return the versions to look for; of every CRD of a cluster those that it has, or may have objects at."""
+    """Return the versions to look for: the named ones, or without names the old versions of each CRD.
+
+    With ``every`` (all CRDs of a cluster), named versions that a CRD does not have are skipped.
+    """
     found: list[SoughtVersion] = []
     for crd in crds:
         if not versions:
@@ -231,7 +234,7 @@ def _in_files(paths: Sequence[Path], versions: Sequence[SoughtVersion]) -> list[
 
 
 def show(found: Sequence[FoundReferences], form: str) -> Exit:
-    """Print what was found; return the exit code."""
+    """Print the references that were found; return the exit code."""
     missed = list(dict.fromkeys(each for one in found for each in one.not_looked_at))
     code = Exit.FAILURES if missed else Exit.DUE if any(one.count for one in found) else Exit.DONE
     if form in ("json", "yaml"):
@@ -269,7 +272,7 @@ def _row(each: Reference, *, wide: bool) -> Iterator[str]:
 
 
 def _sentences(references: Iterable[Reference]) -> Iterator[str]:
-    """Say once for each sort of references what happens without the version, and what to do."""
+    """Yield, once for each sort of references, what happens without the version and what to do."""
     told = dict.fromkeys((each.kind, each.effect) for each in references)
     for kind, effect in told:
         same = effect.unserved == effect.removed
@@ -279,7 +282,7 @@ def _sentences(references: Iterable[Reference]) -> Iterator[str]:
 
 
 def show_moves(reports: Sequence[MoveReport], form: str) -> Exit:
-    """Print what became of references; return the exit code."""
+    """Print the results of moving references; return the exit code."""
     failed = any(each.failed or each.not_looked_at for each in reports)
     code = Exit.FAILURES if failed else Exit.DUE if any(each.skipped for each in reports) else Exit.DONE
     if form in ("json", "yaml"):
@@ -306,7 +309,7 @@ def _move_row(report: MoveReport) -> Iterator[str]:
 
 
 def show_undone(reports: Sequence[UndoReport], form: str) -> Exit:
-    """Print which releases have their manifests back; return the exit code."""
+    """Print the releases whose manifests were restored; return the exit code."""
     failed = {name: why for each in reports for name, why in each.failed.items()}
     undone = [name for each in reports for name in each.undone]
     if form in ("json", "yaml"):

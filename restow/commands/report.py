@@ -1,4 +1,4 @@
-"""``restow report``: one HTML page of a run, of a cluster, or of both."""
+"""``restow report``: write one HTML page about a run, a cluster, or both."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _read_plan(file: Path, release: str | None) -> tuple[VersionSchedule, int | 
 
 
 def _plan(planned: VersionSchedule | None, at: int | None, crds: Sequence[Crd]) -> PolicyPlan | None:
-    """The plan, checked against the CRDs of the cluster that have a version of it, if its release is known."""
+    """Return the plan. If the release is known, check the plan against the cluster's CRDs that have its versions."""
     if planned is None:
         return None
     if at is None:
@@ -176,7 +176,7 @@ def _write(file: Path, document: ReportDocument) -> None:
         print_text(page)
         return
     try:
-        # A name may hold half a character pair, which no file can.
+        # A name may contain a lone surrogate, which UTF-8 cannot encode.
         file.write_text(page, encoding="utf-8", errors="replace")
     except OSError as error:
         raise click.FileError(str(file), error.strerror) from error

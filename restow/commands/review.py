@@ -1,4 +1,4 @@
-"""``restow review``: a ConversionReview from a file, answered as the webhook would."""
+"""``restow review``: answer a ConversionReview from a file as the webhook would."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def command(**flags: Any) -> None:
 
 
 def _body(source: ManifestSource) -> bytes:
-    """Return a review as JSON; one that is JSON is left as it is, byte for byte."""
+    """Return a review as JSON; a review in JSON stays unchanged, byte for byte."""
     text = _text(source)
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
         return text.removeprefix("\ufeff").encode()
@@ -106,7 +106,7 @@ def _tell(answer: Any, golden: Path | None, form: str) -> Exit:
 
 
 def _request(loaded: offline.Conversions, sources: list[ManifestSource], crd: str, to: str) -> dict[str, Any]:
-    """Make a review of the objects of a kind, the same one each time."""
+    """Make a review of the objects of a kind; the same input gives the same review."""
     group, kind = _kind(loaded, crd)
     try:
         target = Targets.of(loaded.graph, f"{group}/{to.rpartition('/')[2]}").versions.get((group, kind))
@@ -127,7 +127,7 @@ def _request(loaded: offline.Conversions, sources: list[ManifestSource], crd: st
 
 
 def _kind(loaded: offline.Conversions, name: str) -> tuple[str, str]:
-    """Return the group and kind that a CRD's name, or Kind.group, means."""
+    """Return the group and kind for the name of a CRD or for ``Kind.group``."""
     names = {f"{kind}.{group}": (group, kind) for group, kind in loaded.graph.kinds}
     known = names | {crd.name: (crd.group, crd.kind) for crd in loaded.crds if (crd.group, crd.kind) in names.values()}
     if name not in known:

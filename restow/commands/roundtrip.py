@@ -1,4 +1,4 @@
-"""``restow roundtrip``: do the objects that there are keep the laws?"""
+"""``restow roundtrip``: check that existing objects satisfy the laws of conversion."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def command(**flags: Any) -> None:
 
 
 async def _graph(session: Session, source: ConversionSource, crds: Sequence[Crd]) -> Graph:
-    """Freeze against the CRDs that were given, else the cluster's own if it has all that the registry is for."""
+    """Freeze against the given CRDs, else against the cluster's CRDs if it has all that the registry converts."""
     if crds:
         return source.graph(crds)
     alone = source.graph(())
@@ -165,7 +165,7 @@ class _Finding:
 
 @dataclass(slots=True)
 class _Tally:
-    """What was seen: counts for all, details of the first findings only, so that memory does not grow."""
+    """The results: counts of everything, and details of only the first findings, so that memory does not grow."""
 
     graph: Graph
     kinds: dict[str, _Kind] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class _Tally:
 
     @property
     def objects(self) -> int:
-        """All objects so far."""
+        """The number of all objects so far."""
         return sum(kind.objects for kind in self.kinds.values())
 
     def kind(self, name: str) -> _Kind:
@@ -182,7 +182,7 @@ class _Tally:
         return self.kinds.setdefault(name, _Kind())
 
     def look(self, obj: dict[str, Any], where: str) -> None:
-        """Take one object through its versions."""
+        """Convert one object through its versions and count the result."""
         group = obj["apiVersion"].rpartition("/")[0]
         counts = self.kind(f"{obj['kind']}.{group}")
         since = time.perf_counter()

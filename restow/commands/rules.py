@@ -1,4 +1,4 @@
-"""``restow rules``: conversion rules as data."""
+"""``restow rules``: print conversion rules as data, and their JSON Schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``restow serve``: the conversion and admission webhook."""
+"""``restow serve``: run the conversion and admission webhook."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _REFUSAL = "refuse-unconvertible"
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """What the flags asked for."""
+    """The settings from the flags."""
 
     graph: Graph
     crds: Sequence[Crd]
@@ -61,7 +61,7 @@ class _Served:
     events: KeptEvents | None
 
     def webhook(self) -> tuple[WebhookServer, ServingCertificate]:
-        """Make what a process serves."""
+        """Return the webhook of a process, and its certificate."""
         webhook = WebhookServer(
             conversions_by_crd(self.graph, self.crds),
             validating={_REFUSAL: RefuseKept(self.graph)},
@@ -174,7 +174,7 @@ def command(**flags: Any) -> None:
 
 
 def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | None:
-    """Return what --own-ca asks for.
+    """Return the settings of --own-ca, None without the flag.
 
     Raises:
         click.UsageError: --own-ca has a malformed value, or flags that it needs are missing.

@@ -1,4 +1,4 @@
-"""``restow status``: the versions of CRDs, and their ConversionRules, at a glance."""
+"""``restow status``: show the versions of CRDs and the state of their ConversionRules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def command(names: tuple[str, ...], everything: bool, output: str, connection: C
 
 
 def show(found: list[CrdStatus], form: str, rules: Sequence[RulesOverview] = ()) -> None:
-    """Print as tables, or as JSON or YAML."""
+    """Print the status as tables, or as JSON or YAML."""
     if form != "table":
         printed = {"crds": [each.to_json() for each in found], "conversionRules": [each.to_json() for each in rules]}
         print_data(printed, form)

@@ -1,4 +1,4 @@
-"""``restow suggest``: drafts the rules between two versions of a CRD."""
+"""``restow suggest``: draft the rules between two versions of a CRD."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _chosen(crds: tuple[Crd, ...], kind: str | None) -> Crd:
 
 
 def _narrowed(crd: Crd, spoke: str, hub: str) -> Crd:
-    """Return the CRD with these two versions only."""
+    """Return the CRD with only these two versions."""
     names = [version.name for version in crd.versions]
     for name in (spoke, hub):
         if name not in names:
@@ -93,7 +93,7 @@ def _narrowed(crd: Crd, spoke: str, hub: str) -> Crd:
 
 
 def _findings(draft: RulesDraft, crd: Crd, spoke: str, hub: str) -> tuple[Diagnostic, ...]:
-    """Return what check finds in the draft."""
+    """Return the findings of ``restow check`` about the draft."""
     registry = Registry()
     declared = [each.rule for each in draft.rules]
     registry.kind(crd.group, crd.kind, hub=hub).spoke(spoke)(lambda: declared)

@@ -1,4 +1,4 @@
-"""``restow timeline``: at which release which step of a version's life is due, missing or unsafe."""
+"""``restow timeline``: plan the steps of versions across releases, and report missing or unsafe ones."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def read_policy(file: Path) -> TimelinePolicy:
     """Read a policy; ``-`` is stdin.
 
     Raises:
-        InputError: the file cannot be read as YAML, or holds not exactly one document.
-        PolicyError: the document is no valid policy.
+        InputError: the file cannot be read as YAML, or does not contain exactly one document.
+        PolicyError: the document is not a valid policy.
     """
     documents = documents_of(file)
     if len(documents) != 1:
@@ -125,7 +125,7 @@ def _finish(planned: VersionSchedule, known: list[tuple[int, Crd]], first: int, 
 
 
 def show(planned: VersionSchedule, findings: Sequence[TimelineFinding], first: int, form: str) -> None:
-    """Print the timeline as a table with the findings below it; or as JSON or YAML."""
+    """Print the timeline as a table with the findings below it, or as JSON or YAML."""
     shown = columns(planned, first)
     releases = list(enumerate(planned.policy.releases))[first:]
     if form != "table":

@@ -1,4 +1,4 @@
-"""``restow unwire``: take a conversion webhook away, before it is uninstalled."""
+"""``restow unwire``: remove a conversion webhook from CRDs before it is uninstalled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from restow.kube import Cluster
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of the CRDs, and of what restow keeps for their servers."""
+    """The results for the CRDs, and for the objects that restow keeps for their servers."""
 
     crds: dict[str, str] = field(default_factory=dict)
     against: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def command(
         cluster, found = session.cluster, _Outcome()
         chosen = names if address is None else await crds_of(cluster, address)
         servers = await _servers(cluster, chosen) if address is None else (address,)
-        # Every CRD is looked at before the first one is written: half of an uninstall helps no one.
+        # Check every CRD before the first write: half of an uninstall helps no user.
         await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=True)
         if not found.against and not dry_run:
             await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=False)
@@ -128,14 +128,14 @@ async def _unwire(
 
 
 async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...]:
-    """Return the webhooks that the CRDs call now."""
+    """Return the addresses of the webhooks that the CRDs call now."""
     found: dict[str, Address] = {}
     for name in names:
         try:
             crd = await read_crd(cluster, name)
             address = address_of((crd.webhook or {}).get("clientConfig") or {})
         except (WiringRefused, ValueError):
-            continue  # there is none; ``unwire`` says what is wrong with the CRD
+            continue  # the CRD has none; ``unwire`` reports the problem
         found.setdefault(f"{address.host}:{address.port}", address)
     return tuple(found.values())
 

@@ -1,4 +1,4 @@
-"""``restow version``: the versions of restow and of the API server, for bug reports and scripts."""
+"""``restow version``: show the versions of restow and of the API server, for bug reports and scripts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from restow.kube import KubeError
 from restow.migrator.decide.proof import FORMAT as PROOF
 from restow.migrator.requests.native import NATIVE_MIGRATIONS
 
-_PATIENCE_S = 5.0  # seconds for the API server: everything else is known at once
+_PATIENCE_S = 5.0  # seconds for the API server; everything else is known immediately
 
-#: What the servers are asked in.
+#: The versions of the reviews that API servers send to the webhooks.
 _REVIEWS = {
     "ConversionReview": ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"],
     "AdmissionReview": ["admission.k8s.io/v1"],
@@ -61,7 +61,7 @@ def command(client: bool, output: str, connection: ClusterConnection) -> None:
 
 
 async def _server(connection: ClusterConnection) -> dict[str, str] | None:
-    """Return the version of the API server, or None after a message that says why there is none."""
+    """Return the version of the API server, or None after a message with the reason."""
     try:
         async with connection.open() as cluster:
             told = (await cluster.discover("/version")).json()
@@ -72,7 +72,7 @@ async def _server(connection: ClusterConnection) -> dict[str, str] | None:
 
 
 def versions() -> dict[str, Any]:
-    """Return all of it, as JSON."""
+    """Return all versions as JSON."""
     own = {
         document["spec"]["names"]["kind"]: [
             f"{document['spec']['group']}/{each['name']}" for each in document["spec"]["versions"] if each["served"]

@@ -1,1 +1,1 @@
-"""What the commands without a cluster share: the files, the conversions, and the output of differences."""
+"""The common part of commands without a cluster: files, conversions, and the output of differences."""

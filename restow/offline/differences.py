@@ -1,4 +1,4 @@
-"""The changes of a conversion as JSON pointers, found by deepdiff: for people, never on a hot path."""
+"""The changes of a conversion as JSON pointers, found by deepdiff; for people, never on a hot path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field that is new, gone, or other than before. ``before`` and ``after`` are None where there is none."""
+    """One field that was added, removed or changed. ``before`` is None if it was added, ``after`` if it was removed."""
 
     kind: Kind
     steps: tuple[str | int, ...]
@@ -33,11 +33,11 @@ class FieldChange:
 
     @property
     def pointer(self) -> str:
-        """The place as a JSON pointer."""
+        """The place of the field as a JSON pointer."""
         return pointer(self.steps)
 
     def line(self, *, values: bool = True) -> str:
-        """Write it on one line: ``~ /spec/mode: "private" -> "Private"``."""
+        """Format the change as one line: ``~ /spec/mode: "private" -> "Private"``."""
         place = f"{_SIGNS[self.kind]} {self.pointer or '/'}"
         if not values:
             return place
@@ -45,7 +45,7 @@ class FieldChange:
         return f"{place}: {' -> '.join(told)}"
 
     def to_json(self, *, values: bool = True) -> dict[str, Any]:
-        """Return it for a program."""
+        """Return the change as JSON."""
         shown: dict[str, Any] = {"change": self.kind, "pointer": self.pointer}
         if values and self.kind != "added":
             shown["before"] = self.before
@@ -55,8 +55,8 @@ class FieldChange:
 
 
 def changes(before: Any, after: Any) -> list[FieldChange]:
-    """Return what differs, in the order of the places."""
-    from deepdiff import DeepDiff  # costs as much as the rest of the start
+    """Return the changes, sorted by place."""
+    from deepdiff import DeepDiff  # importing it takes as long as the rest of the start
 
     tree = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0)
     found = [change for kind in tree for change in _changes(kind, tree[kind])]
@@ -83,7 +83,7 @@ _LINE_PERIOD = 5.0
 
 
 class Counting:
-    """Counts objects of one kind after the other; on stderr."""
+    """Shows a count of objects on stderr, for one kind after the other."""
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
@@ -112,13 +112,13 @@ class Counting:
             self._bars.stop()
 
     def begin(self, name: str) -> None:
-        """Begin with another kind."""
+        """Start with another kind."""
         self._name = name
         if self._terminal:
             self._bar = self._bars.add_task(name, total=None)
 
     def at(self, done: int, total: int | None) -> None:
-        """Show how far it is; ``total`` as far as it is known."""
+        """Show the progress; ``total`` is None if it is unknown."""
         if self._terminal and self._bar is not None:
             self._bars.update(self._bar, completed=done, total=total)
             self._bars.refresh()

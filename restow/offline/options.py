@@ -1,4 +1,4 @@
-"""The flags that the offline commands share: conversions and files."""
+"""The common flags of the offline commands: conversions and files."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Conversions:
-    """An author's conversions, and the CRDs that were given with them."""
+    """An author's conversions, and the CRDs given with them."""
 
     graph: Graph
     crds: tuple[Crd, ...]
 
 
 def conversions(function: _F) -> _F:
-    """--registry, --rules and --crd, read back by ``loaded``."""
+    """Add --registry, --rules and --crd; ``loaded`` reads them."""
     crds = click.option(
         "--crd",
         "crd_files",
@@ -49,7 +49,7 @@ def conversions(function: _F) -> _F:
 
 
 def loaded(flags: dict[str, Any]) -> Conversions:
-    """Load what ``conversions`` names; takes the flags that say so out of ``flags``.
+    """Load the conversions that the flags of ``conversions`` name, and remove these flags from ``flags``.
 
     Raises:
         click.UsageError, InputError: no conversions are named, or they or a CRD file cannot be used.
@@ -59,7 +59,7 @@ def loaded(flags: dict[str, Any]) -> Conversions:
 
 
 def source(flags: dict[str, Any]) -> ConversionSource:
-    """Return what ``--registry`` or ``--rules`` names; takes them out of ``flags``.
+    """Return the source that ``--registry`` or ``--rules`` names, and remove both from ``flags``.
 
     Raises:
         click.UsageError: neither flag was given, or both.
@@ -76,7 +76,7 @@ def source(flags: dict[str, Any]) -> ConversionSource:
 
 
 def manifests(function: _F) -> _F:
-    """-f and -R."""
+    """Add -f and -R."""
     for each in (
         click.option("-R", "--recursive", is_flag=True, help="Folders with all folders in them."),
         click.option(
@@ -94,7 +94,7 @@ def manifests(function: _F) -> _F:
 
 
 def target(function: _F) -> _F:
-    """--to."""
+    """Add --to."""
     return click.option(
         "--to",
         required=True,

@@ -1,7 +1,7 @@
-"""The process of ``restow operator --conversions``: every replica serves the rules in the cluster, one of them leads.
+"""The process of ``restow operator --conversions``: every replica serves the cluster's rules, one of them leads.
 
-The order is that of ``restow.operator.process``: a replica first serves, then its certificates are kept and CRDs are
-wired, and then it takes part in leader election. It joins the replicas, and loads what is active, before it is ready.
+The order is that of ``restow.operator.process``. A replica first serves. Then it maintains certificates and wires CRDs.
+Then it takes part in leader election. Before it is ready, it joins the other replicas and loads the active rules.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _LEASE_SUFFIX: Final = "-conversions"
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Run until asked to stop, then drain. Only the start can fail: it logs later errors and tries again.
+    """Run until asked to stop, then drain. Only the start can fail: later errors are logged and retried.
 
-    ``settings.identity`` is an address, or files with an address and a CA; the settings of controllers and migrator are
-    not looked at.
+    ``settings.identity`` is an address, or files with an address and a CA. The function ignores the settings of
+    controllers and migrator.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
         CertificateError: a Secret of the own CA belongs to another owner, or a CA is malformed.
         BadCertificate: the certificate and its key cannot be read or do not match, or the client CA is malformed.
-        OSError: a file cannot be read or written, or a port not be bound, as ``listen`` raises it.
+        OSError: a file cannot be read or written, or ``listen`` cannot bind a port.
     """
     identity = settings.identity
     address = identity.address if isinstance(identity, Files) else identity
@@ -93,7 +93,7 @@ class _Conversions:
     def _keeper(self) -> CertificateKeeper:
         """Return what keeps certificate and wiring."""
         identity, authority, clock = self._settings.identity, self._authority, self._settings.clock
-        # Each of their objects may be one that is wired, so one watch shows all of them.
+        # Each object of these resources may be wired, so one watch per resource covers all of them.
         watched = [CRDS, *(resource_of(step.configuration) for step in self._settings.rules_steps)]
         if not isinstance(identity, Files):
             lifetimes = self._settings.lifetimes
@@ -115,7 +115,7 @@ class _Conversions:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Begin, serve until asked to stop, end."""
+        """Start, serve until asked to stop, and shut down."""
         settings = self._settings
         if settings.installs_crds:
             await install_crds(self._cluster, [conversionrules.document()])
@@ -134,7 +134,7 @@ class _Conversions:
         await member.join()
         try:
             await replica.load()
-            # With the CRDs: a rotation of the CA must not go on before all of them have the new one.
+            # With the CRDs: a rotation of the CA must not continue before all of them have the new one.
             await self._certificates.prepare()
             await self._serve(replica, member, stop)
         finally:
@@ -167,13 +167,13 @@ class _Conversions:
                 member.renew_forever(),
             ):
                 await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
-            await asyncio.wait([leading])  # which releases the lease
+            await asyncio.wait([leading])  # the end of the task releases the lease
 
     def _tell(self, details: CertificateDetails) -> None:
         self._told(details)
 
     async def _lead_until(self, stop: asyncio.Event) -> None:
-        """Reconcile while this replica leads; when asked to stop, release the lease at once."""
+        """Reconcile while this replica leads; when asked to stop, release the lease immediately."""
         settings = self._settings
         name, _ = settings.lease
         reconciler = RulesReconciler(

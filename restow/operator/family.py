@@ -1,4 +1,4 @@
-"""What the operator serves, and the objects that have API servers ask it: CRDs and webhook configurations."""
+"""What the operator serves, and the objects that direct API servers to it: CRDs and webhook configurations."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["CONFIGURATION", "configurations", "conversions", "crds", "manifests"
 CONFIGURATION: Final = "restow-cloudprofile"
 
 Where = Callable[[str], Address]
-"""Gives the address of a path."""
+"""Returns the address of a path."""
 
 
 @cache
 def crds() -> tuple[Crd, ...]:
-    """Return the CRDs of the family as they are packaged."""
+    """Return the packaged CRDs of the family."""
     return tuple(map(Crd.from_document, documents().values()))
 
 
@@ -38,9 +38,9 @@ def conversions() -> Graph:
 
 
 def webhook(cluster: Cluster, now: Callable[[], datetime], limits: Limits, clients: Clients) -> WebhookServer:
-    """Return conversion and admission on one server; ``cluster`` is where admission reads who refers to whom.
+    """Return conversion and admission on one server; admission reads references between objects from ``cluster``.
 
-    Names of users' objects are for those only who have shown who they are.
+    Only authenticated clients receive the names of users' objects.
     """
     steps = admission_steps(cluster, conversions(), crds(), now, tells_names=clients.admission)
     return WebhookServer(
@@ -53,13 +53,13 @@ def webhook(cluster: Cluster, now: Callable[[], datetime], limits: Limits, clien
 
 
 def configurations(where: Where, bundle: Bundle | None = None) -> tuple[Mapping[str, Any], ...]:
-    """Return both webhook configurations for a webhook at an address; with its CA bundle if there is one."""
+    """Return both webhook configurations for a webhook at an address, with its CA bundle if there is one."""
     ca = {} if bundle is None else {"caBundle": bundle.base64}
     return webhook_configurations(CONFIGURATION, lambda path: client_config(where(path)) | ca)
 
 
 def manifests(where: Where | None) -> tuple[Mapping[str, Any], ...]:
-    """Return the CRDs to be applied, converted at an address; without one, where the packaged manifests say."""
+    """Return the CRDs to apply, with conversion at an address; without an address, as in the packaged manifests."""
     found = documents()
     for name, document in found.items():
         if where is not None:

@@ -1,4 +1,4 @@
-"""Numbers of the operator in addition to those of its webhook: controllers, migrations, leadership."""
+"""The operator's metrics in addition to those of its webhook: controllers, migrations, leadership."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 
 
 class OperatorMetrics:
-    """Counts what hooks tell. No label has values that a user of the cluster can choose."""
+    """Counts what the hooks report. No label has values that a user of the cluster can choose."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        """Where others may add theirs."""
+        """The registry, to which callers may add their own metrics."""
         self.migration = MigrationMetrics(registry)
-        """A hook of the migrator."""
+        """The metrics of the migrator, for use as its hook."""
         self._seen: set[str] = set()
         self._reconciles = Counter(
             "restow_controller_reconciles",
@@ -63,7 +63,7 @@ class OperatorMetrics:
             "certificates",
             "conversions",
             "replica",
-        ):  # from 0 on, or an alert misses the first
+        ):  # start at 0, or an alert misses the first increment
             self._ends.labels(work)
         self._statuses: dict[str, Mapping[str, str]] = {}
         self._rules = Gauge(
@@ -84,7 +84,7 @@ class OperatorMetrics:
         )
 
     def controller(self, details: ControllerEvent) -> None:
-        """Count what a controller did."""
+        """Count an event of a controller."""
         name = details.controller
         if name not in self._seen:
             self._seen.add(name)
@@ -95,21 +95,21 @@ class OperatorMetrics:
                 result = "succeeded" if details.type is ControllerEventType.RECONCILED else "failed"
                 self._reconciles.labels(name, result).inc()
                 self._seconds.labels(name).observe(details.seconds)
-                self._running.labels(name).set(details.running - 1)  # the one that just ended still counts
+                self._running.labels(name).set(details.running - 1)  # the event counts the run that just ended
             case ControllerEventType.INTERRUPTED if details.source is not None:
                 self._interruptions.labels(name, details.source.resource.full_name).inc()
 
     def managed(self, profile: Key, refused: int) -> None:
-        """Note how many changes of version management admission refuses to a CloudProfile."""
+        """Record how many of version management's changes to a CloudProfile admission refuses."""
         self._unmanaged[profile] = refused
         self._refused.set(sum(self._unmanaged.values()))
 
     def ended(self, work: str) -> None:
-        """Count that the controllers, the migrator or the keeping of certificates ended."""
+        """Count an end of the controllers, the migrator or the keeper of certificates."""
         self._ends.labels(work).inc()
 
     def election(self, details: ElectionEvent) -> None:
-        """Note who leads; for one who does not, nothing waits."""
+        """Record who leads; a replica that does not lead has an empty queue."""
         self._leading.labels(details.lease).set(details.leading)
         self._transitions.labels(details.lease).set(details.transitions)
         if not details.leading:
@@ -123,7 +123,7 @@ class OperatorMetrics:
                     self._running.labels(name).set(0)
 
     def rules(self, name: str, statuses: Mapping[str, str]) -> None:
-        """Count ``ConversionRules`` by the statuses of their conditions; without any, the object is gone."""
+        """Count ``ConversionRules`` by the statuses of their conditions; no statuses mean that the object is gone."""
         for condition, status in self._statuses.pop(name, {}).items():
             self._rules.labels(condition, status).dec()
         if statuses:
@@ -132,5 +132,5 @@ class OperatorMetrics:
             self._rules.labels(condition, status).inc()
 
     def text(self) -> bytes:
-        """Return all of it as Prometheus text."""
+        """Return all metrics as Prometheus text."""
         return generate_latest(self.registry)

@@ -2,9 +2,9 @@
 
 An API server needs the conversion webhook to read stored objects, and controllers read all objects. Therefore the
 process first serves, then wires the CRDs and webhook configurations, and then takes part in leader election. Readiness
-depends only on the first: a Service reaches no replica, so nothing can be wired, before one replica is ready.
+depends only on the first step, because a Service reaches no replica, and nothing can be wired, before one is ready.
 
-At the end the process first releases the lease, so that another replica leads immediately, and meanwhile drains the
+At the end the process first releases the lease, so that another replica leads immediately. Meanwhile it drains the
 server.
 """
 
@@ -58,7 +58,7 @@ Listen = Callable[[WebhookServer, ServingCertificate], tuple[socket.socket, sock
 class Files:
     """A certificate and its key from another source, PEM.
 
-    ``authority`` and ``address``, the CA bundle and where API servers find the webhook, are for what wires by them.
+    ``authority`` is the CA bundle, ``address`` the webhook's address for API servers; only the wiring uses them.
     """
 
     certificate: Path
@@ -69,26 +69,27 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is run.
+    """The settings of the process.
 
     Attributes:
-        identity: by what it serves: a certificate in files, or one of a CA of its own for an address; then CRDs and
-            webhook configurations are wired too.
-        listen: gives the sockets for API servers and for probes, once there is something to serve by.
+        identity: the serving certificate: files, or an address for which the process's own CA issues one; with an
+            address the process wires CRDs and webhook configurations too.
+        listen: returns the sockets for API servers and for probes, once there is a certificate.
         connect: opens a client of the API server.
-        lease: name of the controllers' Lease, and its namespace; the client's default one if None. The migrator's has
-            ``-migrator`` behind it.
-        timing: of the election.
-        clients: who may ask the webhook; with ``client_ca``, the file by which their certificates are verified.
-        limits: of the webhook.
-        controllers: what the controllers do; None for none.
-        migrate: the CRDs that are kept migrated; None for none.
+        lease: the name and namespace of the controllers' Lease; None means the client's default namespace. The name of
+            the migrator's Lease has the suffix ``-migrator``.
+        timing: the timing of the election.
+        clients: who may call the webhook; ``client_ca`` is the file that verifies their certificates.
+        limits: the limits of the webhook.
+        controllers: the settings of the controllers; None for no controllers.
+        migrate: the CRDs that the process keeps migrated; None for none.
         settle_s: seconds after a change of a CRD before its objects are migrated.
-        references_s: seconds between two searches for what names a version of these CRDs that may go; None for none.
-        installs_crds: whether the CRDs are applied first.
-        rules_steps: the admission steps that API servers are to call for kinds with rules (``--conversions`` only).
-        lifetimes: of the certificates of a CA of its own.
-        clock: for all of it.
+        references_s: seconds between two searches for references to versions of these CRDs that can be removed; None
+            for no search.
+        installs_crds: whether the process first applies the CRDs.
+        rules_steps: the admission steps that API servers call for kinds with rules (``--conversions`` only).
+        lifetimes: the lifetimes of the certificates of its own CA.
+        clock: the clock of the whole process.
     """
 
     identity: Files | Address
@@ -110,13 +111,13 @@ class Settings:
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Run until asked to stop, then drain. Only the start can fail: it logs later errors and tries again.
+    """Run until asked to stop, then drain. Only the start can fail: later errors are logged and retried.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
         CertificateError: a Secret of the own CA belongs to another owner, or the CA in it is malformed.
         BadCertificate: the certificate and its key cannot be read or do not match, or the client CA is malformed.
-        OSError: a file cannot be read or written, or a port not be bound, as ``listen`` raises it.
+        OSError: a file cannot be read or written, or ``listen`` cannot bind a port.
     """
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(settings.connect())
@@ -145,7 +146,7 @@ class _Operator:
         self._wiring_tried = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Begin, serve until asked to stop, end."""
+        """Start, serve until asked to stop, and shut down."""
         settings, authority = self._settings, self._authority
         if settings.installs_crds:
             await install_crds(self._cluster, family.manifests(None if authority is None else authority.at))
@@ -161,15 +162,15 @@ class _Operator:
         )
         listener, probes = settings.listen(webhook, serving)
         webhook.phase = ServerPhase.SERVING
-        # Not in one TaskGroup: nothing that goes wrong there may end the serving.
+        # Not in one TaskGroup, because no failure of this work may end the serving.
         async with run_alongside(self._work_until(stop)) as (working,):
             async with run_alongside(self._keep(serving)):
                 await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
             if self._wiring_tried.is_set():
-                await asyncio.wait([working])  # which releases the leases
+                await asyncio.wait([working])  # the end of the task releases the leases
 
     async def _keep(self, serving: ServingCertificate) -> None:
-        """Keep certificates and wiring, where that is ours to do."""
+        """Keep certificates and wiring up to date, if this process is responsible for them."""
 
         def told(details: CertificateDetails) -> None:
             count(details)
@@ -199,7 +200,7 @@ class _Operator:
         )
 
     async def _work_until(self, stop: asyncio.Event) -> None:
-        """Do what only a leader does; when asked to stop, end it and release the leases at once."""
+        """Do the work of a leader; when asked to stop, end it and release the leases immediately."""
         settings = self._settings
         asked = {"controllers": settings.controllers is not None, "migrator": settings.migrate is not None}
         works = {"controllers": self._control, "migrator": self._migrate}
@@ -235,7 +236,7 @@ class _Operator:
         await elector.run(lambda: run_controllers(self._cluster, settings.clock, options))
 
     async def _migrate(self) -> None:
-        """Keep CRDs migrated while leading that; the family's objects are converted in this process."""
+        """Keep CRDs migrated while leading; this process converts the family's objects itself."""
         settings = self._settings
         assert settings.migrate is not None
         name, namespace = settings.lease
@@ -265,7 +266,7 @@ _PATIENCE: Final = 30.0  # seconds
 
 
 async def install_crds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Apply CRDs (server-side, not forced) and wait until they are served.
+    """Apply CRDs (server-side, not forced) and wait until the API server serves them.
 
     Raises:
         Conflict: another field manager applies a CRD with other values; the message names the fields.
@@ -291,7 +292,7 @@ async def install_crds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]])
 
 
 async def _established(cluster: Cluster, name: str) -> None:
-    """Wait until a CRD is served."""
+    """Wait until the API server serves a CRD."""
     while True:
         condition = Crd.from_document((await cluster.get(CRDS, name)).json()).conditions.get("Established")
         if condition is not None and condition.status is True:

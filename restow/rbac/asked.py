@@ -1,4 +1,4 @@
-"""What rights are asked for: which commands, about which CRDs, in which way they will be run. Pure."""
+"""The request for rights: the commands, their CRDs, and the flags with which they will run. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Asked", "Command", "Target"]
 class Command(StrEnum):
     """A command that talks to an API server.
 
-    ``conversions`` is ``operator --conversions``; ``embedding`` the ``Migrator`` in an operator of the reader's own.
+    ``conversions`` is ``operator --conversions``; ``embedding`` is the ``Migrator`` in another operator.
     """
 
     STATUS = "status"
@@ -33,7 +33,7 @@ class Command(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A CRD by its name.
+    """A CRD, identified by its name.
 
     Raises:
         ValueError: the name is not ``<plural>.<group>``.
@@ -48,7 +48,7 @@ class Target:
 
     @property
     def plural(self) -> str:
-        """The resource."""
+        """The plural, which is the name of the resource."""
         return self.name.partition(".")[0]
 
     @property
@@ -62,31 +62,32 @@ class Asked:
     """How the commands will be run.
 
     Attributes:
-        crds: names of the CRDs. Without any, ``doctor`` runs with ``--namespace``.
-        namespaces: the only ones whose objects are touched; all if empty.
-        home: the namespace that the process runs in: of its ConfigMap and Lease.
+        crds: the names of the CRDs. Without any, ``doctor`` runs with ``--namespace``.
+        namespaces: the namespaces whose objects are migrated; all if empty.
+        home: the namespace of the process, its ConfigMap and its Lease.
         everything: the commands run with ``--all``.
         prunes: ``migrate`` runs without ``--no-prune`` and ``--dry-run``.
         shards: ``migrate`` runs in shards.
         engine: the engine of ``migrate``.
         profiles: ``report`` runs with ``--profiles``.
-        dependents: the commands list all resources, Secrets too, for what names the version: ``ready``,
-            ``references``, with ``--references`` ``plan`` and ``report``, ``embedding`` with ``references_s``, and
+        dependents: the commands list all resources, including Secrets, to find references to the version: ``ready``,
+            ``references``, ``plan`` and ``report`` with ``--references``, ``embedding`` with ``references_s``, and
             ``operator`` with ``--references-every``.
         moves: ``references`` runs with ``--move`` and ``--undo``.
-        written: the only resources (``configmaps``, ``deployments.apps``) in which it moves references; all if empty.
+        written: the resources (``configmaps``, ``deployments.apps``) in which it moves references; all if empty.
         crossplane: ``conversions`` wires the CompositeResourceDefinitions from which Crossplane makes CRDs.
-        proxied: ``(namespace, name, port)`` of conversion webhooks asked from outside of the cluster.
-        own_ca: ``(namespace, name)`` of the Service that ``serve`` or ``operator`` keep certificates for; for a webhook
-            at a URL those of its Secret. ``unwire`` removes what they keep.
-        url: where API servers find the webhook of ``own_ca``; empty for the Service.
-        restores_stashes: ``serve`` or ``conversions`` keep a webhook configuration too (``--restore-stashes``).
-        refuses_unconvertible: ``serve`` or ``conversions`` keep that configuration too (``--refuse-unconvertible``).
+        proxied: ``(namespace, name, port)`` of conversion webhooks that are called from outside the cluster.
+        own_ca: ``(namespace, name)`` of the Service for which ``serve`` or ``operator`` maintain certificates, or of
+            the Secret for a webhook at a URL. ``unwire`` removes these certificates.
+        url: the URL of the webhook of ``own_ca``; empty for a Service.
+        restores_stashes: ``serve`` or ``conversions`` also maintain a webhook configuration (``--restore-stashes``).
+        refuses_unconvertible: ``serve`` or ``conversions`` also maintain this configuration
+            (``--refuse-unconvertible``).
         installs_crds, controls, maintains: the operator's flags ``--install-crds``, not ``--no-controllers``,
             ``--maintain-shoots``.
         keeps: CRDs that the operator keeps migrated (``--migrate``).
-        lease: the Lease of ``embedding``.
-        least: without the rights that a command can do without.
+        lease: the name of the Lease of ``embedding``.
+        least: leave out the optional rights.
     """
 
     crds: tuple[str, ...] = ()
@@ -124,5 +125,5 @@ class Asked:
 
     @property
     def places(self) -> tuple[str | None, ...]:
-        """Where objects are touched; None for everywhere."""
+        """The namespaces whose objects are migrated; None for all."""
         return self.namespaces or (None,)

@@ -1,4 +1,4 @@
-"""Roles, and what binds them, as manifests; in YAML with the reason above each rule. Pure."""
+"""Roles and their bindings as manifests; in YAML with the reason above each rule. Pure."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _WHY: Final = "why"
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """Who is granted the rights."""
+    """The service account that gets the rights."""
 
     namespace: str
     name: str
 
     def manifest(self) -> dict[str, Any]:
-        """Return the account itself."""
+        """Return the manifest of the account."""
         metadata = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
 
 
 def manifests(grants: Iterable[Grant], name: str, account: ServiceAccount | None = None) -> list[dict[str, Any]]:
-    """Return a ClusterRole, and a Role for each namespace; with an account also the account, bound to them.
+    """Return a ClusterRole, and a Role for each namespace; with an account also the account and its bindings.
 
-    Each rule has its reasons under the key ``why``, which ``to_yaml`` turns into a comment and ``plain`` takes away.
+    Each rule has its reasons under the key ``why``, which ``to_yaml`` turns into a comment and ``plain`` removes.
     """
     every = tuple(grants)
     made: list[dict[str, Any]] = [] if account is None else [account.manifest()]
@@ -51,7 +51,7 @@ def manifests(grants: Iterable[Grant], name: str, account: ServiceAccount | None
 
 
 def plain(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return manifests as an API server takes them: without the reasons."""
+    """Return manifests without the reasons, as an API server accepts them."""
     return [
         {
             key: [{name: part for name, part in rule.items() if name != _WHY} for rule in value]
@@ -64,7 +64,7 @@ def plain(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def to_yaml(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Return manifests as YAML, the reasons of each rule as a comment above it."""
+    """Return manifests as YAML, with the reasons of each rule as a comment above it."""
     return "---\n".join(map(_document, documents))
 
 

@@ -1,4 +1,4 @@
-"""Single rights, and how they are gathered into rules. Pure."""
+"""Single rights, and their grouping into rules. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Grant:
     """One verb on one resource.
 
     Attributes:
-        group, resource: as in a rule; the resource with its subresource, ``deployments/status``, or a path of the API
-            server that is no resource, ``/metrics``.
+        group, resource: as in a rule; the resource includes its subresource (``deployments/status``), or is a
+            non-resource path of the API server (``/metrics``).
         verb: the verb.
-        why: what it is used for.
-        name: the only object; any if empty. RBAC cannot restrict ``create`` so, and ``list`` and ``watch`` only where
-            the client selects by ``metadata.name``, as restow does for CRDs.
-        namespace: the only one; None for all, and for what is in none.
-        optional: what happens without it; empty where the command fails then.
+        why: the purpose of the right.
+        name: the name of the object; any if empty. RBAC cannot restrict ``create`` by name, and ``list`` and ``watch``
+            only if the client selects by ``metadata.name``, as restow does for CRDs.
+        namespace: the namespace; None for all namespaces, and for cluster-scoped objects.
+        optional: the effect of its absence; empty if the command fails without it.
     """
 
     group: str
@@ -36,11 +36,11 @@ class Grant:
 
     @property
     def key(self) -> tuple[str, str, str, str, str | None]:
-        """What is granted."""
+        """The granted verb and object, without the reason."""
         return self.group, self.resource, self.verb, self.name, self.namespace
 
     def covers(self, other: Grant) -> bool:
-        """Whether this grants all that the other one does."""
+        """Whether this grant includes the other one."""
         return (
             (self.group, self.resource, self.verb) == (other.group, other.resource, other.verb)
             and self.name in ("", other.name)
@@ -60,9 +60,10 @@ class PolicyRule:
 
 
 def gather(grants: Iterable[Grant], namespace: str | None) -> list[PolicyRule]:
-    """Return the rules for the grants of one namespace (None: of the cluster), with few words for the same.
+    """Return the rules for the grants of one namespace (None: of the cluster), in a compact form.
 
-    Verbs of the same object for the same reasons stand together; objects, and resources, with the same verbs, too.
+    One rule combines the verbs of an object that have the same reasons, and the objects or resources that have the same
+    verbs.
     """
     every = list(grants)
     reasons: dict[Grant, list[str]] = {}
@@ -85,7 +86,7 @@ def gather(grants: Iterable[Grant], namespace: str | None) -> list[PolicyRule]:
 
 
 def _together(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, tuple[str, ...]]:
-    """Return the values of each key, keys and values in the order of their first mention."""
+    """Return the values of each key; keys and values are in the order of their first appearance."""
     found: dict[_Key, list[str]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)

@@ -1,7 +1,7 @@
-"""What each command does at an API server, and so the rights that it needs. Pure.
+"""The requests of each command to an API server, and the rights that they need. Pure.
 
-Found by running every command with exactly these rights, without each one of them, and with the API server's audit
-log showing each one used.
+The table was found by running every command with exactly these rights, and without each one of them. The API server's
+audit log shows that each right is used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEASE: Final = "restow-operator"
 CONFIGURATION: Final = "restow-cloudprofile"
 _FAMILY: Final = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS)
 FAMILY: Final = tuple(each.full_name for each in _FAMILY)
-"""The CRDs of the operator's own family."""
+"""The CRDs of the CloudProfile family, which the operator serves."""
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _RUNS: Final = "migrator: report runs as Events on the CRD"
@@ -41,7 +41,7 @@ _LATER: Final = "it takes up to 30 s until that is noticed, and no other version
 
 
 def grants(commands: Iterable[Command], asked: Asked) -> tuple[Grant, ...]:
-    """Return all that these commands need, each right once for each reason.
+    """Return the rights that these commands need, each right once for each reason.
 
     Raises:
         ValueError: the name of a CRD is not ``<plural>.<group>``.
@@ -112,7 +112,7 @@ def _moves_references(asked: Asked) -> Iterator[Grant]:
             why = f"--move: write references at the other version{narrow}"
             yield Grant(group, plural, "patch", why, namespace=place)
             yield Grant(group, plural, "get", "--move: read what another client wrote meanwhile", namespace=place)
-            if "." in group:  # of built-in resources, none has references in its status
+            if "." in group:  # no built-in resource has references in its status
                 why, without = "--move: write references in the status", "those in the status fail"
                 yield Grant(group, f"{plural}/status", "patch", why, namespace=place, optional=without)
     if not asked.written or _SECRETS.plural in asked.written:
@@ -254,7 +254,7 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
             yield _on_crd(conversionrules.NAME, verb, "apply the CRD of ConversionRules, and wait until it is served")
     if asked.own_ca is not None:
         yield from _keeps_certificates(*asked.own_ca)
-    # The step's own list and watch, below, show this one too.
+    # The list and watch of the other step, below, include this configuration.
     yield from _keeps_configuration(_CONFIGURATIONS[1], RULES_CONFIGURATION, watches=not asked.refuses_unconvertible)
     if asked.restores_stashes:
         yield from _keeps_step(asked, _CONFIGURATIONS[0], "conversion-stash", "restores stashes")
@@ -312,7 +312,7 @@ def _embedding(asked: Asked) -> Iterator[Grant]:
     yield from _elects(asked, asked.lease, "migrator")
     yield from _keeps_migrated(asked, asked.crds)
     yield from _looks_everywhere(asked)
-    yield _in("default", EVENTS, "create", _RUNS, optional=_LOGGED)  # where Events of what is in no namespace are
+    yield _in("default", EVENTS, "create", _RUNS, optional=_LOGGED)  # Events about cluster-scoped objects
 
 
 def _admits() -> Iterator[Grant]:
@@ -362,7 +362,7 @@ def _reads_crds(asked: Asked) -> Iterator[Grant]:
 def _looks_at_servers() -> Iterator[Grant]:
     why = "look at each API server for one that lags"
     without = "only what answers at the address of the kubeconfig is looked at"
-    yield _in("default", ENDPOINT_SLICES, "list", why, optional=without)  # where the Service kubernetes is
+    yield _in("default", ENDPOINT_SLICES, "list", why, optional=without)  # the namespace of the Service kubernetes
 
 
 def _prunes(asked: Asked) -> Iterator[Grant]:

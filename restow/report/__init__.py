@@ -1,6 +1,6 @@
 """The HTML page of ``restow report``: ``render`` a ``ReportDocument``.
 
-``gathering`` reads a live cluster; everything else is pure.
+``cluster`` reads a live cluster; everything else is pure.
 """
 
 from restow.report.model import PolicyPlan, ReportDocument

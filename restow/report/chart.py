@@ -1,4 +1,4 @@
-"""The plan of a policy as a picture's geometry: for every version, what it is from which release to which. Pure."""
+"""The geometry of a policy's chart: the state of every version over the releases. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from restow.report.model import PolicyPlan
 __all__ = ["Bar", "PlanChart", "plan_chart"]
 
 
-_LABEL, _COLUMN, _RIGHT = 130, 84, 12  # widths, in units of the picture
+_LABEL, _COLUMN, _RIGHT = 130, 84, 12  # widths, in units of the chart
 _HEAD, _ROW, _BAR, _FOOT = 46, 30, 16, 34  # heights
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A stretch of releases in which a version is the same: ``stored``, ``served`` or ``kept``."""
+    """A range of releases in which a version has the same state: ``stored``, ``served`` or ``kept``."""
 
     kind: str
     x: int
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class PlanChart:
-    """The picture: releases with the middle of their columns, versions with the baseline of their labels."""
+    """The chart: releases with the middle of their columns, versions with the baseline of their labels."""
 
     width: int
     height: int
@@ -44,7 +44,7 @@ class PlanChart:
 
 
 def plan_chart(plan: PolicyPlan) -> PlanChart:
-    """Return the picture of a plan; versions that are in no release are left out."""
+    """Return the chart of a plan, without versions that are in no release."""
     planned = plan.schedule
     releases = planned.policy.releases
     present = [

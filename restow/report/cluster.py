@@ -1,4 +1,4 @@
-"""Reads what a page shows of a live cluster: metadata of objects page by page, of which only counts are kept."""
+"""Read a live cluster for a page: the metadata of objects, page by page, of which it keeps only counts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from restow.report.views import OwnerCounts, view
 __all__ = ["MOST_PROFILES", "look_at", "profile", "profiles"]
 
 MOST_PROFILES = 100
-"""Profiles that are drawn; the rest is counted."""
+"""The largest number of profiles to draw; the others are only counted."""
 
 
 async def look_at(
     cluster: Cluster, crd: Crd, word: str, references: Collection[FoundReferences] | None = None
 ) -> CrdView:
-    """Count the objects of a CRD and who owns their fields. What cannot be listed is said in the view.
+    """Count the objects of a CRD and the owners of their fields. The view says why objects cannot be listed.
 
     Args:
         cluster: the API server.
-        crd: the CRD as read.
-        word: its state in a word or two.
-        references: what else in the cluster names its versions; None if it was not looked for.
+        crd: the CRD as read from the cluster.
+        word: the state of the CRD in a word or two.
+        references: references to its versions from elsewhere in the cluster; None without a search.
 
     Raises:
         KubeError: the API server cannot be reached.
@@ -51,7 +51,7 @@ async def look_at(
 
 
 def _unlistable(crd: Crd) -> str:
-    """Say why no object of a CRD can be listed. Unlike a migration, a look needs no more than that."""
+    """Return why a CRD's objects cannot be listed, else an empty text. A page needs less of a CRD than a migration."""
     if not crd.established:
         return f"{crd.name} is not established, so the API server does not serve it"
     if not crd.storage.served:
@@ -63,12 +63,12 @@ def _unlistable(crd: Crd) -> str:
 
 
 async def profiles(cluster: Cluster, now: datetime) -> tuple[tuple[ProfileView, ...], int]:
-    """Return the lifecycles of the cluster's CloudProfiles, and how many profiles there are beyond the bound.
+    """Return the lifecycles of the cluster's CloudProfiles, and the number of profiles beyond the limit.
 
-    Of a NamespacedCloudProfile those of its rendered profile.
+    The lifecycles of a NamespacedCloudProfile are those of its rendered profile.
 
     Raises:
-        KubeError: the API server cannot be reached, or refuses.
+        KubeError: the API server cannot be reached, or refuses a request.
     """
     found: list[ProfileView] = []
     more = 0

@@ -1,4 +1,4 @@
-"""What a page shows, as frozen values: counts, names and finished sentences; no object, no value of one. Pure."""
+"""The content of a page as frozen values: counts, names and finished sentences, never values of objects. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["CrdView", "OwnerRow", "PolicyPlan", "ProfileView", "ReferenceRow", "
 
 
 class State(StrEnum):
-    """What a row asks of its reader; rows can be filtered by it.
+    """The state of a row, by which readers can filter.
 
-    ``failed``: something went wrong, or could not be seen. ``due``: work is to be done before the next step.
-    ``ready``: a version may go. ``done``: nothing to do.
+    ``failed``: something failed, or could not be read. ``due``: the next step needs work first. ``ready``: a version
+    can be removed. ``done``: there is nothing to do.
     """
 
     FAILED = "failed"
@@ -32,14 +32,14 @@ class VersionRow:
     """One version of a CRD.
 
     Attributes:
-        declared: it is in the CRD's spec.
-        stored: whether status.storedVersions names it.
-        at_most, at_least: how many objects may be stored at it, as far as the API can tell; None where none could be
-            listed.
-        owned: objects with managedFields entries at it.
-        verdict: what may be done with it, in a few words.
-        reasons: sentences, why it may not go.
-        notes: sentences about what cannot be seen from here.
+        declared: whether the CRD's spec has the version.
+        stored: whether status.storedVersions names the version.
+        at_most, at_least: bounds of the number of objects stored at the version, as far as the API shows it; None if
+            objects could not be listed.
+        owned: the number of objects with managedFields entries at the version.
+        verdict: what can be done with the version, in a few words.
+        reasons: sentences about why the version cannot be removed.
+        notes: sentences about what restow cannot see.
     """
 
     crd: str
@@ -61,15 +61,15 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerRow:
-    """Who owns fields at a version that is not the storage version.
+    """An owner of fields at a version that is not the storage version.
 
     Attributes:
-        manager: the field manager; ``owners`` is set instead for all those that were not counted one by one.
-        owners: how many entries' managers are gathered in this row; 0 in an ordinary one.
-        standing: ``served``, ``unserved`` or ``removed``, of the version.
-        objects: objects with such an entry.
-        of: objects of the CRD.
-        newest: when such an entry was last written, RFC 3339, as the API server wrote it; empty if unknown.
+        manager: the field manager; a row about the managers that were not counted separately sets ``owners`` instead.
+        owners: the number of entries in a row about several managers; 0 in other rows.
+        standing: the state of the version: ``served``, ``unserved`` or ``removed``.
+        objects: the number of objects with such an entry.
+        of: the number of objects of the CRD.
+        newest: the time of the newest such entry, RFC 3339, as the API server wrote it; empty if unknown.
     """
 
     crd: str
@@ -85,15 +85,15 @@ class OwnerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceRow:
-    """References of one kind and resource to a version, with the same effect when it goes.
+    """References of one kind and resource to a version, with the same effect of its removal.
 
     Attributes:
-        kind: as ``restow references`` calls it.
-        count: how many.
-        examples: names of a few objects that have them.
-        unserving, removal: whether they stand against the step.
-        happens: a sentence, what happens once the version is removed.
-        advice: what to do about it, a clause.
+        kind: the kind as in the output of ``restow references``.
+        count: the number of references.
+        examples: names of a few objects that have such references.
+        unserving, removal: whether the references block the step.
+        happens: a sentence about what happens once the version is removed.
+        advice: a clause about what to do.
     """
 
     crd: str
@@ -115,7 +115,7 @@ class CrdView:
 
     Attributes:
         unseen: why its objects could not be counted, or empty.
-        references: what else in the cluster names a version that may go; None if it was not looked for.
+        references: references to a version that can be removed; None without a search.
     """
 
     name: str
@@ -136,7 +136,7 @@ class CrdView:
 
 @dataclass(frozen=True, slots=True)
 class PolicyPlan:
-    """The schedule of a policy, what is wrong with it, and the release that the cluster runs, if that is known."""
+    """The schedule of a policy, its findings, and the release that the cluster runs, if it is known."""
 
     schedule: VersionSchedule
     findings: tuple[TimelineFinding, ...]
@@ -145,7 +145,7 @@ class PolicyPlan:
 
 @dataclass(frozen=True, slots=True)
 class ProfileView:
-    """The lifecycles of one CloudProfile; ``problem`` says why they cannot be drawn, or is empty."""
+    """The lifecycles of one CloudProfile; ``problem`` says why they cannot be drawn, else it is empty."""
 
     kind: str
     name: str
@@ -156,16 +156,16 @@ class ProfileView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDocument:
-    """All that one page shows.
+    """The content of one page.
 
     Attributes:
-        made: when, in UTC.
-        cluster: which API server was asked; empty where none was.
-        crds: what was found there.
-        run: what a run of ``restow migrate`` reported, or None.
+        made: the time of the page, in UTC.
+        cluster: the address of the API server; empty without one.
+        crds: the CRDs of the cluster.
+        run: the report of a run of ``restow migrate``, or None.
         plan: the policy's schedule, or None.
-        rules: ConversionRules of the cluster, and how far they are.
-        profiles: CloudProfiles; ``more_profiles`` says how many beyond them there are.
+        rules: the ConversionRules of the cluster, and their state.
+        profiles: CloudProfiles; ``more_profiles`` is the number of further ones.
         release: restow's own version.
     """
 

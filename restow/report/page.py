@@ -1,4 +1,4 @@
-"""A ``ReportDocument`` as one self-contained HTML page: no network, no other files, no JavaScript.
+"""Render a ``ReportDocument`` as one self-contained HTML page: no network, no other files, no JavaScript.
 
 Names of managers, objects and CRDs are untrusted text: the templates escape everything (autoescape), and the page's
 Content-Security-Policy admits only the page's own scripts and styles, by their hashes. Pure, except that it reads the
@@ -61,7 +61,7 @@ def render(document: ReportDocument) -> str:
 
 
 def _references(document: ReportDocument) -> list[ReferenceRow] | None:
-    """What else names versions, that which stands against a step first; None where it was not looked for."""
+    """Return the references to versions, those that block a step first; None without a search."""
     found = [crd.references for crd in document.crds if crd.references is not None]
     if not found:
         return None
@@ -75,7 +75,7 @@ def _title(document: ReportDocument) -> str:
 
 
 def _policy(styles: dict[str, None], script: str) -> str:
-    """Nothing is loaded from anywhere; of scripts and styles only these."""
+    """Return a Content-Security-Policy that allows no requests, and only these scripts and styles."""
     allowed = " ".join(_hash(style) for style in styles)
     return (
         f"default-src 'none'; style-src {allowed}; script-src {_hash(script)}; img-src data:; "
@@ -88,14 +88,14 @@ def _hash(text: str) -> str:
 
 
 def _chart(profile: ProfileView, now: datetime) -> str:
-    """The picture of a profile. Within HTML an SVG needs no namespace, and so the page has no URL at all."""
+    """Return the SVG of a profile, without the namespace, which HTML does not need; so the page contains no URL."""
     if not profile.rows:
         return ""
     return svg_chart(f"{profile.kind} {profile.name}", profile.rows, profile.window, now).replace(_NAMESPACE, "", 1)
 
 
 def _stage(row: ChartRow, now: datetime) -> dict[str, str]:
-    """What a version is now, and what is next, in words."""
+    """Return the current stage of a version and the next one, as text."""
     position = next((at for at, each in enumerate(row.segments) if now < each.end), len(row.segments) - 1)
     present = row.segments[position]
     later = row.segments[position + 1 :]
@@ -136,17 +136,17 @@ def _time(at: datetime) -> str:
 
 
 def _dotted(name: str) -> Markup:
-    """A name that may be broken after its dots, and best there."""
+    """Return a name with possible line breaks after its dots."""
     return escape(name).replace(".", Markup(".<wbr>"))
 
 
 def _day(time: str) -> str:
-    """The day of an RFC 3339 time."""
+    """Return the day of an RFC 3339 time."""
     return time.partition("T")[0]
 
 
 def _amount(version: VersionRow) -> str:
-    """How many objects may be stored at a version, as far as the API can tell."""
+    """Return how many objects may be stored at a version, as far as the API shows it."""
     if version.at_most is None or version.at_least is None:
         return "unknown"
     if version.at_least == version.at_most:

@@ -1,7 +1,4 @@
-"""The JSON report of ``restow migrate``, read back; keys that a newer or older restow writes or leaves out are fine.
-
-Pure.
-"""
+"""Read the JSON report of ``restow migrate``. Unknown and missing keys, from another release, are allowed. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ from restow.migrator import ObjectCounts, Requests
 __all__ = ["MOST_FAILURES", "RunCrd", "RunError", "RunFailure", "RunReport", "parse_run"]
 
 MOST_FAILURES = 200
-"""Failed objects that a page lists for each CRD; the rest is counted."""
+"""The largest number of failed objects that a page lists for each CRD; the others are only counted."""
 
 
 class RunError(ValueError):
-    """The file is no report of a migration; the message says why."""
+    """The file is not a report of a migration; the message says why."""
 
 
 class _Shape(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,7 +30,7 @@ class RunFailure(_Shape, frozen=True):
 
 
 class RunOwner(_Shape, frozen=True):
-    """Entries of a manager at a version that were stripped, or kept."""
+    """The entries of a manager at a version that were stripped or kept."""
 
     manager: str = ""
     api_version: str = ""
@@ -41,7 +38,7 @@ class RunOwner(_Shape, frozen=True):
 
 
 class RunCrd(_Shape, frozen=True):
-    """What a run did with one CRD; see ``restow.migrator.CrdReport``."""
+    """The result of a run for one CRD; see ``restow.migrator.CrdReport``."""
 
     name: str
     storage_version: str = ""
@@ -61,17 +58,17 @@ class RunCrd(_Shape, frozen=True):
 
     @property
     def shown_failures(self) -> tuple[RunFailure, ...]:
-        """Those that a page has room for."""
+        """The failures that a page lists."""
         return self.failures[:MOST_FAILURES]
 
     @property
     def more_failures(self) -> int:
-        """How many failed beyond them."""
+        """The number of failures that a page does not list."""
         return max(self.objects.failed, len(self.failures)) - len(self.shown_failures)
 
 
 class RunReport(_Shape, frozen=True):
-    """A run: ``Succeeded``, ``Failed``, ``WiringRefused`` or ``DryRun``."""
+    """The report of a run, with its result: ``Succeeded``, ``Failed``, ``WiringRefused`` or ``DryRun``."""
 
     result: str
     crds: tuple[RunCrd, ...]
@@ -81,10 +78,10 @@ _decoder = msgspec.json.Decoder(RunReport)
 
 
 def parse_run(text: bytes) -> RunReport:
-    """Return the run of a report's bytes.
+    """Return the run from a report's bytes.
 
     Raises:
-        RunError: the bytes are no JSON report of ``restow migrate``.
+        RunError: the bytes are not a JSON report of ``restow migrate``.
     """
     try:
         return _decoder.decode(text)

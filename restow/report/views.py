@@ -1,4 +1,4 @@
-"""What is to be said of a CRD, from its document and what was counted on its objects. Pure."""
+"""Build a page's rows and sentences about a CRD from its document and the counts of its objects. Pure."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _ASK_READY_TOO = (
 )
 
 _MOST_NAMED = 8
-"""Managers named in a sentence; the table has all."""
+"""The largest number of managers named in a sentence; the table has all."""
 
 
 MOST_OWNERS = 500
-"""Pairs of manager and version that are counted one by one, for each CRD."""
+"""The largest number of pairs of manager and version that are counted separately for each CRD."""
 
 _MOST_VERSIONS = 100
 
 
 @dataclass(slots=True)
 class EntryOwner:
-    """How many objects have an entry of one manager at one version, and when the newest was written."""
+    """The number of objects with an entry of one manager at one version, and the time of the newest entry."""
 
     objects: int = 0
     newest: str = ""
 
     def add(self, time: str) -> None:
-        """Count an object. Times are RFC 3339 in UTC, which compare as text."""
+        """Count an object. Times are RFC 3339 in UTC, which can be compared as text."""
         self.objects += 1
         self.newest = max(self.newest, time)
 
@@ -63,12 +63,12 @@ class OwnerCounts:
     """The counts of one CRD.
 
     Attributes:
-        storage: apiVersion of the storage version.
-        objects: all of them.
-        old: those with an entry at another version.
-        by_version: objects with an entry, by apiVersion.
-        owners: by (manager, apiVersion), for all but the storage version.
-        others: entries of managers beyond the bound, by apiVersion.
+        storage: the apiVersion of the storage version.
+        objects: the number of all objects.
+        old: the number of objects with an entry at another version.
+        by_version: the numbers of objects with an entry, by apiVersion.
+        owners: the owners by (manager, apiVersion), without the storage version.
+        others: the entries of all managers beyond the limit together, by apiVersion.
     """
 
     storage: str
@@ -107,14 +107,14 @@ def view(
     unseen: str = "",
     references: Collection[FoundReferences] | None = None,
 ) -> CrdView:
-    """Return what is to be said of a CRD.
+    """Return a page's view of a CRD.
 
     Args:
-        crd: as read.
-        word: its state in a word or two, as ``restow status`` says it.
-        tally: what was counted; None where its objects could not be listed.
-        unseen: the sentence why not.
-        references: what else in the cluster names its versions; None if it was not looked for.
+        crd: the CRD as read from the cluster.
+        word: the state of the CRD in a word or two, as in ``restow status``.
+        tally: the counts; None if its objects could not be listed.
+        unseen: a sentence about why they could not be listed.
+        references: references to its versions from elsewhere in the cluster; None without a search.
     """
     named_by = {each.of.version: each for each in references or ()}
     counted = OwnerCounts(crd.storage.api_version) if tally is None else tally
@@ -147,12 +147,12 @@ def _state(crd: Crd, tally: OwnerCounts, unseen: str) -> State:
 
 
 def _migrated(crd: Crd) -> bool:
-    """Whether every object is proved to be stored at the storage version, and storedVersions says no more."""
+    """Return whether all objects are proved to be at the storage version, and storedVersions names only it."""
     return crd.stored_versions == (crd.storage.name,) and not what_is_proved(crd).doubt
 
 
 def _versions(crd: Crd, tally: OwnerCounts) -> tuple[str, ...]:
-    """All versions that anything still speaks of, the highest first."""
+    """Return all versions that the CRD or an entry names, the highest first."""
     prefix = f"{crd.group}/"
     entries = [each.removeprefix(prefix) for each in tally.by_version if each.startswith(prefix)]
     return sort_versions({*(each.name for each in crd.versions), *crd.stored_versions, *entries})
@@ -225,7 +225,7 @@ def _verdict(crd: Crd, answer: Readiness, *, seen: bool) -> tuple[State, str]:
 
 
 def _named(crd: Crd, name: str, tally: OwnerCounts) -> dict[str, int]:
-    """Objects by manager, as many as a sentence can hold."""
+    """Return the numbers of objects by manager, for as many managers as a sentence names."""
     version = f"{crd.group}/{name}"
     found = {manager: owner.objects for (manager, at), owner in tally.owners.items() if at == version}
     ranked = sorted(found.items(), key=lambda each: (-each[1], each[0]))
@@ -237,7 +237,7 @@ def _named(crd: Crd, name: str, tally: OwnerCounts) -> dict[str, int]:
 
 
 def _owners(crd: Crd, tally: OwnerCounts) -> Iterator[OwnerRow]:
-    """The largest first."""
+    """Yield the rows of owners, the largest first."""
     for (manager, version), owner in sorted(tally.owners.items(), key=lambda each: (-each[1].objects, each[0])):
         yield _owner(crd, tally, manager, version, owner.objects, owner.newest)
     for version, owner in sorted(tally.others.items()):
@@ -269,7 +269,7 @@ def _standing(crd: Crd, api_version: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number, and what it counts."""
+    """A number with its label."""
 
     label: str
     value: str
@@ -278,7 +278,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A sentence about something, usually a CRD."""
+    """A sentence with its subject, usually a CRD."""
 
     state: State
     word: str
@@ -287,7 +287,7 @@ class Remark:
 
 
 def figures(document: ReportDocument) -> tuple[Figure, ...]:
-    """Return the figures that head the page."""
+    """Return the figures at the top of the page."""
     found = []
     if document.crds:
         versions = [version for crd in document.crds for version in crd.versions]
@@ -318,7 +318,7 @@ def figures(document: ReportDocument) -> tuple[Figure, ...]:
 
 
 def remarks(document: ReportDocument) -> tuple[Remark, ...]:
-    """Return what to act on, failures first."""
+    """Return the remarks that need action, failures first."""
     order = [State.FAILED, State.DUE, State.READY, State.DONE]
     return tuple(sorted(_remarks(document), key=lambda remark: order.index(remark.state)))
 
@@ -355,7 +355,7 @@ def _remarks(document: ReportDocument) -> Iterator[Remark]:
 
 
 def _may_go(version: VersionRow, *, looked: bool) -> str:
-    """Say so, and what a page has not looked at."""
+    """Return a sentence that the version can be removed, with what the page did not check."""
     ready = f"restow ready {version.crd} --drop {version.name}"
     if looked:
         return f"{version.name} {version.verdict}, as far as this page has looked; {ready} also asks the API servers"

@@ -1,1 +1,1 @@
-"""What the commands that serve a webhook share: sockets, an own certificate authority, supervised tasks."""
+"""The common part of commands that serve a webhook: sockets, an own certificate authority, supervised tasks."""

@@ -1,4 +1,4 @@
-"""``--own-ca`` of the commands that serve: the webhook's own certificate authority, maintained while it serves."""
+"""The flag ``--own-ca``: the webhook's own certificate authority, maintained while the webhook serves."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Cluster]]
 
 @dataclass(frozen=True, slots=True)
 class OwnAuthority:
-    """The certificates of this webhook: where they are kept, for whom, and which CRDs name them.
+    """The certificates of this webhook: their place, the address that they are for, and the CRDs to wire.
 
     Attributes:
-        address: where API servers find the webhook, without a path.
-        folder: where tls.crt and tls.key are put.
+        address: the address of the webhook for API servers, without a path.
+        folder: the folder for tls.crt and tls.key.
         crds: the names of the CRDs to wire.
         configurations: the webhook configurations of admission to keep installed.
-        former_names: what an earlier release called them, by name.
+        former_names: the names of the configurations in an earlier release, by current name.
     """
 
     address: Address
@@ -48,11 +48,11 @@ class OwnAuthority:
     former_names: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, path: str) -> Address:
-        """Return where API servers find a path of the webhook."""
+        """Return the address of a path of the webhook."""
         return at(self.address, path)
 
     def certificates(self, cluster: Cluster, **more: Any) -> Certificates:
-        """Return what keeps them: Secrets in the Service's namespace, else in the client's default one.
+        """Return the keeper of the certificates, whose Secrets are in the Service's or the client's default namespace.
 
         ``more`` are further arguments of ``Certificates``.
         """
@@ -71,7 +71,7 @@ class OwnAuthority:
 
 
 def prepare(authority: OwnAuthority, connect: Connect) -> None:
-    """Get a certificate into the folder.
+    """Write a certificate into the folder.
 
     Raises:
         InputError: the API server refuses a request or cannot be reached, a Secret belongs to another owner or holds a
@@ -95,9 +95,9 @@ async def keep(
     hook: Callable[[CertificateDetails], None],
     events: KeptEvents,
 ) -> None:
-    """Serve, and keep certificate and CRDs meanwhile; serving goes on whatever happens to the keeping.
+    """Serve, and keep certificate and CRDs up to date meanwhile; an error of the upkeep does not end the serving.
 
-    ``hook`` is called after each look; ``events`` are written meanwhile.
+    The upkeep calls ``hook`` after each check; ``events`` are written meanwhile.
     """
     async with connect() as cluster:
         certificates = authority.certificates(cluster, hook=hook)

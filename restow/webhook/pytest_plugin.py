@@ -1,11 +1,11 @@
-"""pytest: a fixture that serves conversions to the control plane, and ``--thorough`` for the laws.
+"""The pytest plugin: a fixture that serves conversions to the control plane, and ``--thorough`` for the laws.
 
 - ``serve_conversions``: ``serve_conversions(graph, crd)`` installs the CRD on the session's control plane, wired to the
   graph, and returns its API as ``ServedConversions``; both end with the module;
-- ``--thorough``: the classes of ``roundtrip_suite`` try as many objects as the Hypothesis profile says, in full;
-- while such a class runs on a terminal, a line says how far it is.
+- ``--thorough``: the classes of ``roundtrip_suite`` try the full number of objects of the Hypothesis profile;
+- while such a class runs on a terminal, a line shows its progress.
 
-Invariants: importing this module is cheap, it is loaded in every pytest run where restow is installed.
+Invariant: importing this module is cheap, because every pytest run loads it where restow is installed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["serve_conversions"]
 
 _THOROUGH: Final = "RESTOW_THOROUGH"
 _SUITE: Final = "restow.conversion.testing.suite"
-#: How long a test runs before its progress is shown, and how often it is.
+#: Seconds before a test's progress is first shown, and between two updates.
 _EVERY_S: Final = 2.0
 
 
@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the classes of laws, which are made when their modules are imported; the workers of xdist inherit it."""
+    """Pass ``--thorough`` on by the environment: test modules create the classes of laws on import, also in xdist."""
     if config.getoption("--thorough"):
         os.environ[_THOROUGH] = "1"
 

@@ -104,12 +104,12 @@ _OPTIONS = (
 
 
 def flags(function: _F) -> _F:
-    """--bind, --port, --metrics-port, the flags that ``clients`` reads, and the limits that ``limits`` reads."""
+    """Add --bind, --port, --metrics-port, and the flags that ``clients`` and ``limits`` read."""
     return together(*_OPTIONS)(function)
 
 
 def clients(given: dict[str, Any]) -> Clients:
-    """Return who may ask, as the flags say.
+    """Return the clients that may call the webhook, from the flags.
 
     Raises:
         click.UsageError: --require-client-cert or --client-name is given without --client-ca.
@@ -124,7 +124,7 @@ def clients(given: dict[str, Any]) -> Clients:
 
 
 def limits(given: dict[str, Any]) -> Limits:
-    """Return the limits that the flags say."""
+    """Return the limits from the flags."""
     return Limits(
         body=given["max_body_mib"] * _MIB,
         in_flight=max(given["max_in_flight_mib"], given["max_body_mib"] * 4 // 3) * _MIB,  # a share for small ones
@@ -146,7 +146,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def tell(webhook: WebhookServer, listener: socket.socket, probes: socket.socket) -> None:
-    """Log in one line what is served where."""
+    """Log the address of the webhook and of the probes in one line."""
     port, probes_port = listener.getsockname()[1], probes.getsockname()[1]
     paths = ", ".join(webhook.paths)
     _log.info("serving %s at port %d, probes and metrics at port %d", paths, port, probes_port)
@@ -155,7 +155,7 @@ def tell(webhook: WebhookServer, listener: socket.socket, probes: socket.socket)
 def run_until_stopped(
     served: Callable[[asyncio.Event], Coroutine[Any, Any, None]], hangup: Callable[[], None] | None = None
 ) -> None:
-    """Run until SIGTERM or SIGINT have it drain; a second one ends the process at once. SIGHUP calls ``hangup``."""
+    """Run until SIGTERM or SIGINT, then drain; a second one ends the process immediately. SIGHUP calls ``hangup``."""
     _raise_file_limit()
 
     async def run() -> None:
@@ -169,7 +169,7 @@ def run_until_stopped(
             signals.on(loop, number, partial(ask_to_stop, number))
         if hangup is not None:
             signals.on_hangup(loop, hangup)
-        # The graph and all modules stay: the collector need not walk through them during a large review.
+        # The graph and all modules stay: the collector need not traverse them during a large review.
         gc.collect()
         gc.freeze()
         await served(stop)
@@ -181,9 +181,9 @@ def run_until_stopped(
 
 
 def _raise_file_limit() -> None:
-    """Let the process open as many files as it may, as Go programs do: each connection is one."""
+    """Raise the limit of open files to the hard limit, as Go programs do, because each connection is a file."""
     with suppress(ImportError, OSError, ValueError):
-        import resource  # Windows has no such limit, and no such module
+        import resource  # Windows has neither the limit nor the module
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,8 +1,7 @@
 """Keeps background tasks running while a process serves.
 
-Serving goes on whatever happens here, and no error of this ends it. Work of a leader that ends (its CRDs are gone, a
-right is missing, a defect) releases its lease, so that another replica may try; this one stands for election again
-after a while.
+No error of a background task ends the serving. When the work of a leader ends (its CRDs are gone, a right is missing,
+a defect), it releases its lease, so that another replica can try. This replica stands for election again later.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ __all__ = ["keep_running", "run_alongside"]
 _log = logging.getLogger(__name__)
 
 _BACKOFF: Final = Backoff(first=2.0, most=60.0)
-_LASTING: Final = 300.0  # seconds; what went well for so long did not fail at its start
+_LASTING: Final = 300.0  # seconds; work that ran this long did not fail at its start
 
 
 @asynccontextmanager
 async def run_alongside(*works: Coroutine[Any, Any, None]) -> AsyncIterator[tuple[asyncio.Task[None], ...]]:
     """Run works as tasks while the block runs, then cancel them and wait for their end.
 
-    Unlike in a TaskGroup an error of one does not cancel the block: it is logged. What ``keep_running`` runs raises
-        none.
+    Unlike in a TaskGroup, an error of one task does not cancel the block: it is logged. Work in ``keep_running`` raises
+    no errors.
     """
     tasks = tuple(asyncio.create_task(_told(work)) for work in works)
     try:
@@ -65,13 +64,13 @@ async def keep_running(
     clock: Clock = SYSTEM_CLOCK,
     chance: Callable[[], float] = random.random,
 ) -> None:
-    """Run some work, again and again, until cancelled.
+    """Run some work repeatedly until cancelled.
 
     Args:
-        name: of the work, for the log and for ``ended``.
-        work: does it; as a leader, it stands for election first.
-        ended: told each time that it ended; what it raised is logged.
-        clock: its ``monotonic`` and ``sleep``.
+        name: the name of the work, for the log and for ``ended``.
+        work: does the work; the work of a leader stands for election first.
+        ended: called each time the work ends; errors of the work are logged.
+        clock: gives ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
     failures = 0

@@ -1,6 +1,6 @@
-"""Conversions behind a real API server, for an author's own tests: CRDs installed, wired to a webhook in this process.
+"""Conversions behind a real API server for an author's own tests: installed CRDs, wired to a webhook in this process.
 
-The webhook and the client run in a thread with an event loop of their own, so that tests may be plain functions.
+The webhook and the client run in a thread with their own event loop, so that tests can be plain functions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _POLL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ServedConversions:
-    """An API server that converts by a graph. Objects are JSON trees; ``kubeconfig`` is for any other client.
+    """An API server that converts with a graph. Objects are JSON trees; ``kubeconfig`` is for other clients.
 
     Methods raise the errors of ``restow.kube.errors``: ``Invalid``, with the API server's message, for an object that
     its schema refuses.
@@ -57,24 +57,24 @@ class ServedConversions:
     _loop: asyncio.AbstractEventLoop
 
     def create(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """Create an object at the version that it says; return what the API server stored, at that version."""
+        """Create an object at its own version; return the stored object at that version."""
         resource, namespace = self._resource(obj["kind"], obj["apiVersion"], obj)
         return self._json(self._cluster.create(resource, json.dumps(obj).encode(), namespace))
 
     def get(self, obj: dict[str, Any], version: str) -> dict[str, Any]:
-        """Read an object, named by any version of it, as the API server shows it at a version (``v1beta1``)."""
+        """Read an object at a version (``v1beta1``); ``obj`` identifies it at any version."""
         group = obj["apiVersion"].rpartition("/")[0]
         resource, namespace = self._resource(obj["kind"], f"{group}/{version}", obj)
         return self._json(self._cluster.get(resource, obj["metadata"]["name"], namespace))
 
     def replace(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """Replace an object (PUT) at the version that it says, as a client does after an edit."""
+        """Replace an object (PUT) at its own version, as a client does after an edit."""
         resource, namespace = self._resource(obj["kind"], obj["apiVersion"], obj)
         name = obj["metadata"]["name"]
         return self._json(self._cluster.replace(resource, name, json.dumps(obj).encode(), namespace))
 
     def apply(self, obj: dict[str, Any], manager: str = "test") -> dict[str, Any]:
-        """Apply an object by server-side apply at the version that it says."""
+        """Apply an object by server-side apply at its own version."""
         resource, namespace = self._resource(obj["kind"], obj["apiVersion"], obj)
         patching = self._cluster.patch(
             resource,
@@ -99,12 +99,12 @@ class ServedConversions:
 
 @contextmanager
 def serve_conversions(kubeconfig: Path, graph: Graph, *crds: Crd) -> Iterator[ServedConversions]:
-    """Serve a graph over TLS on this machine, and install the CRDs with it as their webhook; remove them at the end.
+    """Serve a graph over TLS on this machine as the webhook of the CRDs; install them, and remove them at the end.
 
     The API server must run on this machine too: it calls the webhook at 127.0.0.1.
 
     Raises:
-        AlreadyExists: a CRD of that name is there already; it may hold objects of other tests.
+        AlreadyExists: a CRD of that name already exists; it may have objects of other tests.
     """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="conversions", daemon=True)

@@ -1,4 +1,4 @@
-"""``restow profile evaluate``: what every version is at a time."""
+"""``restow profile evaluate``: show the classification of every version at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``restow profile forced-target``: where updates take a version, step by step."""
+"""``restow profile forced-target``: show the targets of a version's updates, step by step."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _chain(image: Object, name: str, version: str, now: datetime) -> tuple[list[
 
 
 def show(answer: dict[str, Any], form: str) -> None:
-    """Print the chain in a line, or everything as JSON or YAML."""
+    """Print the chain of updates on one line, or everything as JSON or YAML."""
     if form != "table":
         print_data(answer, form)
         return

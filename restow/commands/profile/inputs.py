@@ -1,9 +1,9 @@
-"""What the subcommands read: profiles of manifests, as the operator would see them, and the time to look at them.
+"""The input of the subcommands: profiles from manifests, as the operator would see them, and the time to evaluate.
 
-A manifest is taken as an API server with strict validation takes it. Values of a wrong type end a command (exit code
-2). What the schema has against the rest, a misspelled field for instance, are findings (exit code 1). Then the schema's
-defaults are filled in, and the object is brought to v1beta2. A NamespacedCloudProfile is what it renders to, with the
-parent of the same manifests.
+The module reads a manifest as an API server with strict validation does. Values of a wrong type end a command (exit
+code 2). Other violations of the schema, such as a misspelled field, are findings (exit code 1). The module then adds
+the schema's defaults and converts the object to v1beta2. It renders a NamespacedCloudProfile with its parent, which
+the same manifests must contain.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 _GROUP = "core.gardener.cloud"
 _HUB = f"{_GROUP}/v1beta2"
 _KINDS = ("CloudProfile", "NamespacedCloudProfile")
-_MOST_PROBLEMS = 5  # that are told of one profile
+_MOST_PROBLEMS = 5  # reported for one profile
 _UNQUOTED = {("a string", "a number"), ("a string", "a boolean")}
 _HINT = " (put it in quotes)"
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -61,9 +61,9 @@ class Profile:
     """One profile of a manifest, at v1beta2.
 
     Attributes:
-        document: as an API server stores it, with the schema's defaults.
-        written: the same without them.
-        findings: what the schema has against the manifest.
+        document: the object as an API server stores it, with the schema's defaults.
+        written: the object without the defaults.
+        findings: the manifest's violations of the schema.
     """
 
     document: Mapping[str, Any]
@@ -72,23 +72,23 @@ class Profile:
 
     @property
     def kind(self) -> str:
-        """CloudProfile or NamespacedCloudProfile."""
+        """The kind: CloudProfile or NamespacedCloudProfile."""
         return str(self.document["kind"])
 
     @property
     def name(self) -> str:
-        """Its name, with its namespace if it has one."""
+        """The name, with the namespace if there is one."""
         metadata = self.document.get("metadata") or {}
         return qualified_name(metadata.get("namespace"), metadata.get("name"))
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Its spec."""
+        """The spec."""
         return self.document.get("spec") or {}
 
 
 def files_option(function: _F) -> _F:
-    """-f FILE, once or more."""
+    """Add -f FILE, which can be repeated."""
     return click.option(
         "-f",
         "--filename",
@@ -102,7 +102,7 @@ def files_option(function: _F) -> _F:
 
 
 def at_option(function: _F) -> _F:
-    """--at TIME."""
+    """Add --at TIME."""
     return click.option("--at", metavar="TIME", help="The time to look at, as 2026-03-01T00:00:00Z; default: now.")(
         function
     )
@@ -112,7 +112,7 @@ def moment(at: str | None) -> datetime:
     """Return the time of --at.
 
     Raises:
-        click.UsageError: the text is no time like 2026-03-01T00:00:00Z.
+        click.UsageError: the text is not a time like 2026-03-01T00:00:00Z.
     """
     if at is None:
         return datetime.now(UTC)
@@ -123,15 +123,15 @@ def moment(at: str | None) -> datetime:
 
 
 def read_profiles(files: Iterable[Path], *, judged: bool = False) -> list[Profile]:
-    """Return the profiles of files, in their order.
+    """Return the profiles of files in the order of the files.
 
     Args:
         files: manifests.
-        judged: the caller reports the problems of each profile; otherwise they are findings that end the command.
+        judged: whether the caller reports the findings of each profile; otherwise findings end the command.
 
     Raises:
-        InputError: a file cannot be read, or the files hold no profile.
-        FindingsError: an API server would refuse a profile for its schema.
+        InputError: a file cannot be read, or the files contain no profile.
+        FindingsError: a profile violates the schema, so that an API server would refuse it.
     """
     listed = list(files)
     found = []
@@ -148,7 +148,7 @@ def read_profiles(files: Iterable[Path], *, judged: bool = False) -> list[Profil
 
 
 def _lifecycle_findings(spec: Mapping[str, Any]) -> Iterator[ValidationFinding]:
-    """Yield what is wrong with the order of stages, which the schema judges by CEL rules."""
+    """Yield errors in the order of stages, which the schema checks with CEL rules."""
     for index, version in enumerate(kubernetes_versions(spec)):
         yield from expirable(version, f"spec.kubernetes.versions[{index}]")
     for place, image in enumerate(machine_images(spec)):
@@ -157,7 +157,7 @@ def _lifecycle_findings(spec: Mapping[str, Any]) -> Iterator[ValidationFinding]:
 
 
 def offers(profiles: Sequence[Profile]) -> Iterator[tuple[Profile, Mapping[str, Any]]]:
-    """Yield each profile with the spec that it offers to Shoots; that of a NamespacedCloudProfile is rendered.
+    """Yield each profile with the spec that it offers to Shoots; a NamespacedCloudProfile is rendered.
 
     Raises:
         InputError: the parent of a NamespacedCloudProfile is not in the manifests, or the two cannot be rendered.
@@ -167,7 +167,7 @@ def offers(profiles: Sequence[Profile]) -> Iterator[tuple[Profile, Mapping[str, 
 
 
 def rendered(profile: Profile, profiles: Iterable[Profile]) -> Mapping[str, Any]:
-    """Return the spec of a CloudProfile, or what a NamespacedCloudProfile and its parent of the manifests render to.
+    """Return the spec of a CloudProfile, or the rendered spec of a NamespacedCloudProfile and its parent.
 
     Raises:
         InputError: the parent is not in the manifests, or the two cannot be rendered.
@@ -185,7 +185,7 @@ def rendered(profile: Profile, profiles: Iterable[Profile]) -> Mapping[str, Any]
 
 
 def unclassified_in(profile: Profile) -> frozenset[VersionKey]:
-    """Return the versions of a CloudProfile whose stage ``supported`` its author has not written."""
+    """Return the versions of a CloudProfile for which the author wrote no stage ``supported``."""
     from restow.cloudprofile.conversions import unclassified
 
     return unclassified(_graph(), profile.document)
@@ -195,7 +195,7 @@ def one(profiles: Iterable[Profile], kind: str) -> Profile:
     """Return the only profile of a kind.
 
     Raises:
-        InputError: the profiles hold none of that kind, or several.
+        InputError: there is no profile of that kind, or more than one.
     """
     found = [profile for profile in profiles if profile.kind == kind]
     if len(found) != 1:
@@ -204,7 +204,7 @@ def one(profiles: Iterable[Profile], kind: str) -> Profile:
 
 
 def without_stash(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest without what the conversion from v1beta1 noted in it: at v1beta2 that says nothing more."""
+    """Return a manifest without the stash of the conversion from v1beta1, which has no meaning at v1beta2."""
     metadata = dict(document.get("metadata") or {})
     key = _graph().kind(_GROUP, document["kind"]).stash_key
     annotations = {name: text for name, text in (metadata.pop("annotations", None) or {}).items() if name != key}
@@ -212,7 +212,7 @@ def without_stash(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _profiles(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the profiles of a file, each with where it stands."""
+    """Yield the profiles of a file, each with its place."""
     for number, document in enumerate(documents_of(file), 1):
         for pointer, item in objects_of(document.data):
             if _is_profile(item):
@@ -239,19 +239,19 @@ def _at_hub(plain: dict[str, Any], where: str, *, keyed: bool) -> Mapping[str, A
         raise InputError(
             f"{where}: {plain['kind']} {Profile(plain, plain).name} cannot be brought to v1beta2: {error}"
         ) from error
-    # A field that only v1beta2 declares passes a conversion as it is, and a rule reads it.
+    # A field that only v1beta2 declares passes through a conversion unchanged, and a rule reads it.
     return converted if converted is plain else _fitting(converted, where, keyed=keyed)
 
 
 def _fitting(document: Any, where: str, *, keyed: bool) -> dict[str, Any]:
-    """Return what an API server would take for the document.
+    """Return the document as an API server would read it.
 
     Raises:
         InputError: the document has values of types that the CRD does not allow.
     """
     version = _crds()[document["kind"]].version(document["apiVersion"].rpartition("/")[2])
     if version is None:
-        return dict(document)  # the conversion says that it does not know it
+        return dict(document)  # the conversion reports the unknown version
     problems = list(islice(type_problems(document, version.schema, keys=keyed), _MOST_PROBLEMS + 1))
     if problems:
         told = [f"{each}{_HINT if (each.wanted, each.found) in _UNQUOTED else ''}" for each in problems]

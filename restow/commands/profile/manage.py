@@ -1,4 +1,4 @@
-"""``restow profile manage``: what automatic version management would change."""
+"""``restow profile manage``: show what automatic version management would change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``restow profile render``: what a NamespacedCloudProfile and its parent make together."""
+"""``restow profile render``: render a NamespacedCloudProfile with its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``restow profile timeline``: the stages of every version over time, on the terminal or as SVG."""
+"""``restow profile timeline``: draw the stages of every version over time, on the terminal or as SVG."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STYLES = {
     Classification.DEPRECATED: "black on yellow",
     Classification.EXPIRED: "white on red",
 }
-_WIDTH_ELSEWHERE = 100  # columns, where there is no terminal
+_WIDTH_ELSEWHERE = 100  # columns, without a terminal
 
 
 @click.command("timeline")
@@ -55,7 +55,7 @@ def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str
     drawn = [*offers(profiles)]
     if svg is not None:
         children = [each for each in drawn if each[0].kind == "NamespacedCloudProfile"]
-        drawn = children if len(children) == 1 else drawn  # the others are there for what they hand down
+        drawn = children if len(children) == 1 else drawn  # the other profiles are only parents
         if len(drawn) != 1:
             msg = f"--svg draws one profile, and the manifests have {len(drawn)}"
             raise click.UsageError(msg)

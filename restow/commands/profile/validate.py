@@ -1,4 +1,4 @@
-"""``restow profile validate``: what admission would say."""
+"""``restow profile validate``: check profiles as admission would."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
 
 
 def _in_step(profile: Profile, before: Profile | None) -> dict[str, Any]:
-    """Return a CloudProfile as the operator's mutating step makes it."""
+    """Return a CloudProfile as the operator's mutating step changes it."""
     return {**profile.document, "spec": in_step(profile.spec, None if before is None else before.spec)}
 
 
 def _with_schema(profile: Profile, verdict: ValidationVerdict) -> ValidationVerdict:
-    """Return the verdict with what the schema says first; a rule that says the same of a field is not repeated."""
+    """Return the verdict with the schema's findings first, without a rule's finding that repeats one of them."""
     told = {(each.type, each.field) for each in profile.findings}
     others = (each for each in verdict.findings if (each.type, each.field) not in told)
     return ValidationVerdict((*profile.findings, *others), verdict.warnings)
