@@ -1,9 +1,9 @@
 """The thin Kubernetes API client; nothing else in restow talks HTTP to an API server.
 
-``connect`` opens a ``Cluster``: a few verbs over bytes. ``restow.kube.errors`` has what they raise. ``watch`` lists
+``connect`` opens a ``Cluster``: a few verbs over bytes. ``restow.kube.errors`` defines their errors. ``watch`` lists
 and then watches, ``Informer`` keeps objects current in a ``Store``, ``Controller`` is a level-triggered loop over keys,
-and ``LeaderElector`` elects one of several processes. The names that this module exports are public. So are the error
-classes, and the resources that ``restow.kube.resources`` names. Everything else is implementation.
+and ``LeaderElector`` elects one of several processes. The public names are the exports of this module, the error
+classes, and the resources in ``restow.kube.resources``. Everything else is implementation.
 """
 
 from restow.kube.client import connect

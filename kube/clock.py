@@ -1,4 +1,4 @@
-"""The clock, passed in so that tests control the time.
+"""The clock as a parameter, so that tests control the time.
 
 Decisions about time (due, overdue, expired) use ``monotonic``. Timers that only wake a task run on the event loop; the
 task then reads ``monotonic`` again.

@@ -1,8 +1,8 @@
-"""The few dumb verbs that everything else needs of an API server, as a Protocol.
+"""The few verbs that restow needs of an API server, as a Protocol.
 
-The verbs know nothing of migrations or controllers: no retries, no decisions, no decoding of objects. A body is
-bytes on the way in and on the way out; callers decode what they need of it, which on the hot path is a typed page
-with untouched (``Raw``) parts. Every answer that is not 2xx raises an ``ApiError``.
+The verbs know nothing of migrations or controllers: they do not retry, decide, or decode objects. Request and response
+bodies are bytes. Callers decode what they need; on the hot path that is a typed page with undecoded (``Raw``) parts.
+Every status that is not 2xx raises an ``ApiError``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class PatchType(StrEnum):
-    """The patch media types that custom resources take; strategic merge is not among them."""
+    """The patch media types that custom resources support, which strategic merge is not."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -69,8 +69,8 @@ _any: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 class Cluster(Protocol):
     """An API server.
 
-    ``metadata_only`` asks for ``PartialObjectMetadata``: the answer then holds apiVersion, kind and metadata.
-    ``params`` are further query parameters. Errors: the tree of ``restow.kube.errors``.
+    ``metadata_only`` asks for ``PartialObjectMetadata``: the response then contains apiVersion, kind and metadata.
+    ``params`` are further query parameters. The methods raise the errors of ``restow.kube.errors``.
     """
 
     @property
@@ -80,7 +80,7 @@ class Cluster(Protocol):
 
     @property
     def default_namespace(self) -> str:
-        """The namespace of the kubeconfig's context, or of the pod; ``default`` where none is set."""
+        """The namespace of the kubeconfig's context, or of the pod; ``default`` if none is set."""
         ...
 
     async def get(
@@ -92,7 +92,7 @@ class Cluster(Protocol):
         metadata_only: bool = False,
         cached: bool = False,
     ) -> Reply:
-        """Read one object; ``cached`` as the API server's watch cache has it, which may be behind what is stored."""
+        """Read one object; with ``cached`` from the API server's watch cache, which may lag behind etcd."""
         ...
 
     async def discover(self, path: str) -> Reply:
@@ -100,10 +100,10 @@ class Cluster(Protocol):
         ...
 
     def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
-        """Open this cluster through one new connection of its own, with the same credentials.
+        """Open this cluster through one new, separate connection with the same credentials.
 
-        A load balancer then chooses which API server answers; one request after the other reaches the same one. An API
-        server's own address reaches that one alone.
+        A load balancer chooses the API server for this connection, so that sequential requests reach the same one. An
+        API server's own address reaches only that server.
 
         Args:
             host: ``https://host:port`` of another API server of the same cluster; empty for this one.
@@ -119,19 +119,19 @@ class Cluster(Protocol):
         params: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> Reply:
-        """Read one page (``limit`` and ``continue`` are params), of one namespace or of all."""
+        """Read one page (``limit`` and ``continue`` are params) of one namespace or of all namespaces."""
         ...
 
     async def table_page(
         self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:
-        """Read one page as a ``Table``: of each object the metadata, and the columns that the server prints."""
+        """Read one page as a ``Table``: the metadata of each object, and the server's printer columns."""
         ...
 
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:
-        """Create one object, or ask a review (SelfSubjectAccessReview)."""
+        """Create one object, or send a review (SelfSubjectAccessReview)."""
         ...
 
     async def replace(

@@ -108,7 +108,7 @@ class Controller:
             the lease duration minus the renew deadline (5 with client-go's defaults).
         backoff: the delays after failures.
         hook: called with every event; must not block, and what it raises is logged.
-        clock: its ``monotonic`` and ``sleep``.
+        clock: gives ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
 
@@ -214,7 +214,7 @@ class Controller:
                     self._notify(queue, ControllerEvent(self.name, ControllerEventType.LISTED, source=source.selection))
 
     def _keys_of(self, source: Source, item: Item) -> list[Key]:
-        """Return the keys of an object; one that a source's function cannot read does not stop the controller."""
+        """Return the keys of an object; an error of the source's function does not stop the controller."""
         try:
             return list(source.keys_of(item))
         except Exception as error:  # noqa: BLE001 - foreign code

@@ -52,9 +52,9 @@ class ConnectionSettings:
         authorization: value of the Authorization header, or None with client certificates.
         namespace: the namespace of the context or pod.
         renew_at: when to load the credentials again, or None if they do not expire.
-        valid_until: when they end, as far as they tell.
-        context: the kubeconfig's context that this is; None in a pod.
-        tls_digest: of the bytes that ``tls`` was made from.
+        valid_until: when the credentials expire, as far as they show it.
+        context: the kubeconfig's context; None in a pod.
+        tls_digest: the digest of the bytes from which ``tls`` was made.
         impersonation: the headers that name the impersonated user; none without one.
     """
 
@@ -89,7 +89,7 @@ async def load_connection(
     Args:
         kubeconfig: as kubectl's flag.
         context: as kubectl's flag.
-        cluster, user: as kubectl's flags: names of the kubeconfig, in place of the context's own.
+        cluster, user: as kubectl's flags: names of entries of the kubeconfig that replace the context's own.
         impersonate: as kubectl's --as flags; replaces what the kubeconfig's user sets, field by field.
         now: the clock.
         known: the result of an earlier load. Its TLS context, and so its connections, are kept while the certificates
@@ -148,7 +148,7 @@ async def _from_kubeconfig(
     try:
         with _raised_and_not_logged():
             loader = await kube_config.load_kube_config_from_dict(chosen.to_document(), client_configuration=settings)
-    except Exception as error:  # the loader raises whatever its assertions, files and plugins raise
+    except Exception as error:  # the loader passes on all errors of its assertions, files and plugins
         msg = f"{source} cannot be used: {_first_line(error)}"
         raise ConfigError(msg) from error
     if "exec" in chosen.user and not settings.api_key and not settings.cert_file:
@@ -156,7 +156,7 @@ async def _from_kubeconfig(
         raise ConfigError(msg)
     renew_at, expiry = None, getattr(loader, "exec_plugin_expiry", None)
     if expiry is not None:
-        # A plugin may answer with the same token until it ends: it is not asked at every request then.
+        # A plugin may return the same token until it expires; do not call the plugin at every request then.
         renew_at = max(expiry - min(_RENEWAL_MARGIN, (expiry - now()) / 2), now() + _SHORTEST_PERIOD)
     elif "tokenFile" in chosen.user:
         renew_at = now() + _TOKEN_FILE_PERIOD
@@ -300,7 +300,7 @@ def _first_line(error: Exception) -> str:
 
 _log = logging.getLogger(__name__)
 
-_PAUSE_WHILE_VALID = timedelta(seconds=10)  # from an attempt that failed to the next one, while requests go through
+_PAUSE_WHILE_VALID = timedelta(seconds=10)  # from a failed attempt to the next one, while requests succeed
 _PAUSE = timedelta(seconds=1)  # and when they do not: sixteen writers must not run a plugin one after the other
 _TIMEOUT_WHILE_VALID = 10.0  # seconds for a plugin that hangs, before requests go on without waiting for it
 _TIMEOUT = 60.0
@@ -366,7 +366,7 @@ class Credentials:
             until = self._begun + (_TIMEOUT_WHILE_VALID if good else _TIMEOUT)
             await asyncio.wait({attempt}, timeout=max(0.0, until - moment()))
         if attempt is not None and attempt.done() and not attempt.cancelled() and (error := attempt.exception()):
-            raise error  # no failure of the configuration: an error of this program
+            raise error  # not a failure of the configuration, but a defect of this program
         if self._held is not held:
             return
         why: object = self._failure
@@ -382,7 +382,7 @@ class Credentials:
     def _failed_just_now(self, *, good: bool) -> bool:
         if self._failure is None:
             return False
-        # A clock that was set back must not put the next attempt off for hours.
+        # A clock that was set back must not postpone the next attempt for hours.
         return abs(self._now() - self._failed_at) < (_PAUSE_WHILE_VALID if good else _PAUSE)
 
     async def _load(self) -> None:

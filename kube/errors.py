@@ -18,8 +18,8 @@
         └── MethodNotAllowed   └── TooLarge 413
 
 Every status that is not 2xx raises; otherwise a refused write would count as done. An error body is usually a
-``v1.Status``; proxies and a starting API server send plain text; both are read. Messages contain the server's own
-message, never the body that was sent.
+``v1.Status``, but proxies and a starting API server send plain text; the module reads both. Messages contain the
+server's own message, never the body of the request.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """No answer came. A write may or may not have been carried out."""
+    """No answer arrived. A write may or may not have been carried out."""
 
     may_pass = True
 
 
 class TimedOut(Unreachable):
-    """No complete answer came in time."""
+    """No complete answer arrived in time."""
 
 
 class CredentialsExpired(Unreachable):
@@ -124,7 +124,7 @@ class BadReply(KubeError):
 class TooDeep(BadReply):
     """The answer has an object that is nested more deeply than Python's recursion limit allows.
 
-    API servers read JSON 10,000 levels deep; CPython 3.11 gives up near the thousandth.
+    API servers read JSON 10,000 levels deep; CPython 3.11 stops near level 1,000.
     """
 
     may_pass = False
@@ -208,12 +208,12 @@ class Forbidden(ApiError):
 
     @property
     def by_authorizer(self) -> bool:
-        """Whether the user lacks a right, rather than an admission plugin or policy refusing the object."""
+        """Whether the user lacks a right; otherwise an admission plugin or policy refused the object."""
         return 'forbidden: User "' in self.message and '" cannot ' in self.message
 
 
 class NotFound(ApiError):
-    """404: the object, version, namespace or subresource does not exist; ``names`` returns whether it is the object."""
+    """404: the object, version, namespace or subresource does not exist; ``names`` tells whether it is the object."""
 
     def names(self, plural: str, name: str) -> bool:
         """Whether the server reports this object as missing."""
@@ -284,7 +284,7 @@ class TooManyRequests(ApiError):
 
     @property
     def initializing(self) -> bool:
-        """Whether the watch cache cannot be filled; lasts until every object can be converted."""
+        """Whether the watch cache cannot be filled, which lasts until every object can be converted."""
         return "(re)initializing" in self.message
 
 
@@ -293,7 +293,7 @@ class ServerError(ApiError):
 
     @property
     def may_pass(self) -> bool:  # type: ignore[override]
-        """Whether the error is temporary: some are about the request, and a retry gets them again."""
+        """Whether the error is temporary; some are about the request, so that a retry fails too."""
         stays = self.status in (501, 505) or any(text in self.message for text in (*TOO_LARGE, *CANNOT_CONVERT))
         return not stays
 
@@ -302,7 +302,7 @@ TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger 
 """Source: ``isTooLargeError`` of apiserver's ``endpoints/handlers``."""
 
 CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
-"""In messages about a managedFields entry or an object that the API server cannot convert."""
+"""Parts of messages about a managedFields entry or an object that the API server cannot convert."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {
@@ -320,12 +320,12 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 }
 _decoder = msgspec.json.Decoder(_Status)
 _json = json.JSONDecoder()
-_GO_SYNTAX = ("map[", "[]", "&")  # how values are quoted that are no JSON
+_GO_SYNTAX = ("map[", "[]", "&")  # the start of quoted values that are not JSON
 _NOTHING_SAID = _Status()
 
 
 def _without_value(message: str) -> str:
-    """Take the value out of ``Invalid value: <value>: <detail>``, as apimachinery's field errors are written."""
+    """Remove the value from ``Invalid value: <value>: <detail>``, the format of apimachinery's field errors."""
     for kind in ("Invalid value", "Unsupported value", "Duplicate value", "Not found"):
         if message.startswith(f"{kind}: "):
             rest = message[len(kind) + 2 :]
@@ -334,7 +334,7 @@ def _without_value(message: str) -> str:
             try:
                 _value, end = _json.raw_decode(rest)
             except ValueError:
-                return message  # the value was left out: what follows is the detail
+                return message  # the server omitted the value: the rest is the detail
             detail = rest[end:].removeprefix(": ")
             return f"{kind}: {detail}" if detail else kind
     return message
@@ -362,14 +362,14 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
 
 def _read_status(body: bytes) -> _Status:
     with contextlib.suppress(msgspec.MsgspecError):
-        if (said := _decoder.decode(body)) != _NOTHING_SAID:  # JSON that is no Status decodes to this
+        if (said := _decoder.decode(body)) != _NOTHING_SAID:  # JSON that is not a Status decodes to this
             return said
     text = " ".join(body.decode("utf-8", "replace").split())
     return _Status(message=text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")
 
 
 def _retry_after(headers: Mapping[str, str], details: StatusDetails | None) -> float | None:
-    """Seconds to wait, from the header (a number, or a date against the answer's own Date) or the Status."""
+    """Return the seconds to wait, from the header (a number, or a date minus the reply's own Date) or the Status."""
     value = headers.get("Retry-After", "")
     if value.isdecimal():
         return float(value)
@@ -383,7 +383,7 @@ def _retry_after(headers: Mapping[str, str], details: StatusDetails | None) -> f
 
 
 def read_json(decoder: msgspec.json.Decoder[_T], text: bytes | msgspec.Raw, what: str, otherwise: str) -> _T:
-    """Decode what an API server sent.
+    """Decode JSON from an API server.
 
     Args:
         decoder: a decoder of the expected type.

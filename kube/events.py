@@ -19,8 +19,8 @@ __all__ = ["event_body", "write_event"]
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
-_LONGEST_NOTE = 1024  # bytes that an API server takes
-_LONGEST_NAME = 200  # of the object; what makes the Event's name unique comes after it
+_LONGEST_NOTE = 1024  # bytes that an API server accepts
+_LONGEST_NAME = 200  # characters of the object's name; a unique suffix follows it
 _LONGEST_INSTANCE = 128
 
 
@@ -35,7 +35,7 @@ def event_body(
     controller: str,
     instance: str,
 ) -> dict[str, Any]:
-    """Return an Event of events.k8s.io/v1; fields that are too long for an API server are cut.
+    """Return an Event of events.k8s.io/v1; the function cuts fields that are too long for an API server.
 
     Args:
         regarding: the object by ``apiVersion``, ``kind``, ``name``, ``uid``, and ``namespace`` if it has one; Events
@@ -44,7 +44,7 @@ def event_body(
         reason: one word in CamelCase, for programs.
         action: what the controller did, one word in CamelCase.
         note: the message.
-        at: when it happened.
+        at: the time of the event.
         controller: the reporting controller, a qualified name (``example.com/operator``).
         instance: this process.
     """
@@ -65,7 +65,7 @@ def event_body(
 
 
 async def write_event(cluster: Cluster, body: Mapping[str, Any]) -> None:
-    """Write an Event; an error of the API server is only logged."""
+    """Write an Event; only log an error of the API server."""
     try:
         await cluster.create(EVENTS, _encode(body), body["metadata"]["namespace"])
     except KubeError as error:

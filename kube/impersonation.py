@@ -1,4 +1,4 @@
-"""Impersonation: requests of one user that an API server treats as another's. Pure.
+"""Impersonation: requests of one user that an API server treats as another user's. Pure.
 
 The fields are those of a kubeconfig's user entry (``as``, ``as-uid``, ``as-groups``, ``as-user-extra``) and of
 kubectl's flags (``--as``, ``--as-uid``, ``--as-group``). The headers are those that client-go sends
@@ -16,7 +16,7 @@ __all__ = ["Impersonation"]
 
 _ENTRIES: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 _HEADER_CHARACTERS: Final = frozenset(f"{string.ascii_letters}{string.digits}!#$&'*+-.^_`|~")
-"""Characters that stay in the name of a header. The percent sign is none of them, because it begins an escape."""
+"""Characters that stay unescaped in the name of a header. The percent sign starts an escape, so it is excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Impersonation:
 
     @classmethod
     def of_entry(cls, entry: Mapping[str, Any]) -> Impersonation:
-        """Return what a user entry of a kubeconfig sets.
+        """Return the impersonation that a user entry of a kubeconfig sets.
 
         Raises:
             ValueError: a field has another form; the message names the field, never its value.
@@ -65,7 +65,7 @@ class Impersonation:
         return {name: value for name, value in entry.items() if name not in _ENTRIES}
 
     def over(self, other: Impersonation) -> Impersonation:
-        """Return the other one, with every field replaced that this one sets: flags win over a kubeconfig."""
+        """Return ``other`` with every field that this one sets replaced: flags win over a kubeconfig."""
         return Impersonation(
             self.user or other.user, self.uid or other.uid, self.groups or other.groups, self.extra or other.extra
         )
@@ -74,7 +74,7 @@ class Impersonation:
         """Return the request headers.
 
         Raises:
-            ValueError: a UID, groups or attributes are set and no user is, or a value has a control character.
+            ValueError: a UID, groups or attributes are set without a user, or a value has a control character.
         """
         if self and not self.user:
             msg = "a UID, groups or attributes are impersonated without a user: also give the user (--as, or 'as')"
@@ -102,5 +102,5 @@ def _is_texts(values: object) -> bool:
 
 
 def _escaped(name: str) -> str:
-    """Percent-encode the bytes of a name that no header's name may contain."""
+    """Percent-encode the bytes of a name that are not allowed in the name of a header."""
     return "".join(chr(byte) if chr(byte) in _HEADER_CHARACTERS else f"%{byte:02X}" for byte in name.encode())

@@ -1,8 +1,8 @@
 """Kubeconfig files as kubectl reads them: several merged into one, relative paths resolved, one context chosen.
 
-kubernetes-asyncio merges differently: it takes the current context from the last file where kubectl takes the first, it
-resolves a user's certificate relative to the file of the cluster, it requires a user, and its errors about a file that
-is not a kubeconfig do not help to fix it.
+kubernetes-asyncio merges differently: it takes the current context from the last file, where kubectl takes the first;
+it resolves a user's certificate relative to the file of the cluster; it requires a user; and its errors about a file
+that is not a kubeconfig do not help to fix it.
 
 Messages name files, contexts and settings, never the contents of a user's entry.
 """
@@ -32,7 +32,7 @@ _PATHS = {
 class KubeContext:
     """One context of the merged files, with its namespace (or ``default``), cluster and user; paths are absolute.
 
-    The name of the context is empty where no context was chosen, only a cluster.
+    The name of the context is empty if only a cluster was chosen.
     """
 
     context: str
@@ -62,7 +62,7 @@ def choose_context(
 
     Args:
         files: the kubeconfig files.
-        context: the name of the context; its cluster and user, unless the next two name others.
+        context: the name of the context; its cluster and user apply unless ``cluster`` and ``user`` replace them.
         cluster: the name of a cluster.
         user: the name of a user.
 
@@ -112,7 +112,7 @@ def _read(file: Path) -> Mapping[str, Any]:
         line = "" if mark is None else f" (line {mark.line + 1})"
         msg = f"kubeconfig {str(file)!r} is not YAML{line}: name another file, or fix this one"
         raise ConfigError(msg) from error
-    if document is None:  # an empty file merges as nothing
+    if document is None:  # an empty file adds nothing
         return {}
     if not isinstance(document, Mapping):
         msg = f"{str(file)!r} is not a kubeconfig: it holds no mapping at its top"
@@ -142,7 +142,7 @@ def _with_whole_paths(kind: str, entry: Mapping[str, Any], folder: Path) -> Mapp
         if whole.get(key):
             whole[key] = str(folder / str(whole[key]))
     if whole.get("tokenFile"):
-        whole.pop("token", None)  # the file is the one that gets renewed
+        whole.pop("token", None)  # only the file gets renewed
     plugin = whole.get("exec")
     if isinstance(plugin, Mapping) and os.sep in str(plugin.get("command", "")):
         whole["exec"] = {**plugin, "command": str(folder / str(plugin["command"]))}
@@ -157,7 +157,7 @@ def _lookup(
     known: Mapping[str, Mapping[str, Any]],
     where: str,
 ) -> Mapping[str, Any]:
-    """Return the cluster or user that was chosen by its name, else the context's."""
+    """Return the cluster or user that was chosen by name, else the context's own."""
     if chosen is not None and chosen not in known:
         msg = f"{where} has no {kind} {chosen!r}: give another --{kind} NAME ({_listed(known)})"
         raise ConfigError(msg)

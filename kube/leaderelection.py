@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 def unique_identity() -> str:
-    """Return a unique holder identity, as client-go makes it: the host (the pod's name) and a random part."""
+    """Return a unique holder identity in client-go's format: the host (the pod's name) and a random part."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -64,7 +64,7 @@ class ElectionEvent:
         lease: ``namespace/name``.
         identity: this process.
         leading: whether this process leads now.
-        transitions: ``spec.leaseTransitions``: how often the lease has changed its holder.
+        transitions: ``spec.leaseTransitions``, the number of changes of the holder.
     """
 
     lease: str
@@ -84,12 +84,12 @@ class LeaderElector:
 
     Args:
         cluster: the API server.
-        name, namespace: the Lease, which is created if it does not exist. The namespace must exist; it is the
-            cluster's default one unless given.
+        name, namespace: the Lease, which is created if it does not exist. The namespace must exist; it defaults to the
+            cluster's default namespace.
         identity: this process; must be unique.
         timing: client-go's by default.
         hook: called at each change of leadership; must not block, and what it raises is logged.
-        clock: its ``monotonic``, ``now`` and ``sleep``.
+        clock: gives ``monotonic``, ``now`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
 
@@ -166,7 +166,7 @@ class LeaderElector:
         return not deadline.lost
 
     async def _renew(self, deadline: LeadershipDeadline, renewed_at: float) -> None:
-        """Renew until cancelled; end the leadership at once if another process holds the lease."""
+        """Renew until cancelled; end the leadership immediately if another process holds the lease."""
         while True:
             await self._clock.sleep(self._timing.retry_period)
             attempt = await self._try(renewed_at)
@@ -201,7 +201,7 @@ class LeaderElector:
         return _Attempt(decision, now)
 
     async def _release(self) -> None:
-        """Release the lease if it is ours, so that others can lead at once; gives up after ``renew_deadline``."""
+        """Release the lease if it is ours, so that others can lead immediately; stop after ``renew_deadline``."""
         if not self._claimed:
             return
         self._claimed = False
@@ -359,7 +359,7 @@ def held_record(observed: ObservedLease | None, *, identity: str, now: datetime,
 
 
 def released_record(held: LeaseRecord, now: datetime) -> LeaseRecord:
-    """Return the record that lets another process take over at once."""
+    """Return the record that lets another process take over immediately."""
     time = micro_time(now)
     return LeaseRecord(
         holder_identity="",

@@ -2,7 +2,7 @@
 
 Each page names a continue token for the next one. When etcd has compacted the history of a token, the API server
 answers 410 with an inconsistent token, and the list continues with that one: it skips no object that existed when the
-list began, and objects that came meanwhile may be missing or not. Callers that need one state for the whole list watch
+list began, and may or may not contain objects created meanwhile. Callers that need one state for the whole list watch
 instead (``restow.kube.watch``).
 """
 
@@ -31,11 +31,11 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-_EXPIRED: Final = 5  # times that one page may find its token expired
+_EXPIRED: Final = 5  # times that the token of one page may expire
 
 
 class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What a page says of the list: the token of the next page, empty on the last one, and how many objects remain."""
+    """A page's metadata: the token of the next page, empty on the last one, and the number of remaining objects."""
 
     continue_: str = msgspec.field(name="continue", default="")
     remaining_item_count: int | None = None
@@ -50,38 +50,38 @@ _Ask: TypeAlias = Callable[[dict[str, str]], Awaitable[Reply]]
 
 
 class ObjectList(_ListPage, Generic[_T], frozen=True):
-    """One page, decoded as far as its reader needs."""
+    """One page, with objects decoded as far as the caller needs."""
 
     items: list[_T] | None = None
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """What the server prints of each object, by name."""
+    """A printer column, by its name."""
 
     name: str
 
 
 class Row(msgspec.Struct, Generic[_T], frozen=True):
-    """One object: the values of the columns, and its metadata, decoded as far as its reader needs."""
+    """One object: the values of the columns, and its metadata, decoded as far as the caller needs."""
 
     cells: list[Any]
     object: _T
 
 
 class Table(_ListPage, Generic[_T], frozen=True, rename="camel"):
-    """One page as the server prints it."""
+    """One page in the server's printed form."""
 
     column_definitions: list[TableColumn] = []
     rows: list[Row[_T]] | None = None
 
     def column(self, name: str) -> int | None:
-        """Return the place of a column in the cells, or None if the server does not print it."""
+        """Return the index of a column in the cells, or None if the server does not print it."""
         names = [column.name for column in self.column_definitions]
         return names.index(name) if name in names else None
 
 
 DOCUMENTS: Final = msgspec.json.Decoder(ObjectList[dict[str, Any]])
-"""Reads whole objects."""
+"""A decoder of whole objects."""
 
 
 class _NameMetadata(msgspec.Struct, frozen=True):
@@ -126,13 +126,13 @@ async def list_typed_pages(
     """Yield the objects of a list, page by page.
 
     Args:
-        cluster: where; its policy of retries applies to each page.
-        resource: of the objects.
-        decoder: reads one page.
-        namespace: whose objects; None for those of all namespaces.
-        limit: objects of a page.
-        params: further parameters: selectors.
-        metadata_only: ask for the metadata alone.
+        cluster: the API server; its retry policy applies to each page.
+        resource: the resource of the objects.
+        decoder: decodes one page.
+        namespace: the namespace of the objects; None for all namespaces.
+        limit: the number of objects per page.
+        params: further parameters, such as selectors.
+        metadata_only: whether to request only the metadata.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
@@ -142,7 +142,7 @@ async def list_typed_pages(
 
 
 async def list_names(cluster: Cluster, resource: Resource) -> list[str]:
-    """Return the names of all objects of a resource that is not namespaced, sorted.
+    """Return the sorted names of all objects of a cluster-scoped resource.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
@@ -160,7 +160,7 @@ async def list_tables(
     limit: int,
     params: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Table[_T]]:
-    """Yield a list page by page as tables: of large objects, the server sends what its columns show and no more.
+    """Yield a list page by page as tables: the server sends only metadata and columns of large objects.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
@@ -184,7 +184,7 @@ async def read_list_page(
     params: Mapping[str, str] | None = None,
     metadata_only: bool = False,
 ) -> ObjectList[_T]:
-    """Read the page that a token names, the first one without a token; with the server's own token where it expired.
+    """Read the page of a token, or the first page without one; replace an expired token by the server's own.
 
     Raises:
         KubeError: the API server refuses the request, or cannot be reached.

@@ -1,7 +1,7 @@
 """Resources of the API, addressed by group, version and plural, without discovery.
 
-A CRD already names its group, versions, plural and scope. So no discovery request is needed, and no discovery cache
-can be stale just after a CRD changed.
+A CRD already names its group, versions, plural and scope. Therefore restow needs no discovery request, and has no
+discovery cache that could be stale just after a CRD changed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Object: TypeAlias = Mapping[str, Any]
 
 
 def qualified_name(namespace: object, name: object) -> str:
-    """Return how restow shows the name of an object: ``namespace/name``, or the name alone without a namespace.
+    """Return the displayed name of an object: ``namespace/name``, or only the name without a namespace.
 
-    A manifest that a person wrote may have a number in the place of a text.
+    The types are ``object`` because a handwritten manifest may have a number in place of a string.
     """
     return "/".join([str(part) for part in (namespace, name) if part])
 
@@ -52,13 +52,13 @@ class Resource:
 
     @property
     def full_name(self) -> str:
-        """``plural.group``, as messages and CRD names have it."""
+        """``plural.group``, as in messages and names of CRDs."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the request path, already percent-encoded.
 
-        A namespaced resource without ``namespace`` means all namespaces, which only a collection can be.
+        A namespaced resource without ``namespace`` means all namespaces, which is possible only for a collection.
         """
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if self.namespaced and namespace is not None:
@@ -74,7 +74,7 @@ class Resource:
         return "/".join(parts)
 
     def describe(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """Return how a message names this: ``widgets.example.com/status namespace/name``."""
+        """Return the name for messages: ``widgets.example.com/status namespace/name``."""
         what = self.full_name + (f"/{subresource}" if subresource else "")
         if name is None:
             return f"{what} in {namespace}" if namespace else what

@@ -4,17 +4,17 @@ An ``Informer`` is a ``Cluster``. Controllers run on it as on the API server, an
 guarantees:
 
 - a store has an object before a controller is notified of it;
-- a store has what a write through the informer returned before the write returns, so a reconciler never acts on an
+- a store has the result of a write through the informer before the write returns, so a reconciler never acts on an
   object older than its own last write;
-- everything that is not in memory passes through. ``get`` always reads from the API server, for decisions that need
-  the current object.
+- requests for anything that is not in memory go to the API server. ``get`` always reads from the API server, for
+  decisions that need the current object.
 
 A ``Store`` has all objects of one resource, indexed, and the last changes. It does no I/O and never waits. Its laws:
 
 - a reader learns of a change only after the store has it;
-- an object is never replaced by an older one of the same uid: what our own writes returned may be ahead of the watch
-  (since Kubernetes 1.35 resourceVersions may be compared as numbers, KEP-5504; they always were in etcd);
-- an update that changes nothing of what is kept is no change, and readers do not see it;
+- an older object never replaces a newer one of the same uid: the results of our own writes may be ahead of the watch
+  (since Kubernetes 1.35 resourceVersions may be compared as numbers, KEP-5504; with etcd they always were numbers);
+- an update that does not change the kept part of an object is not a change, and readers do not see it;
 - after a gap, or when a reader is too far behind, the reader has to list again.
 """
 
@@ -78,8 +78,8 @@ class Store:
     Args:
         transform: returns the part of an object to keep; at least its name, namespace, uid and resourceVersion.
         index_by: returns the index value of an object, by which ``by_index`` finds it.
-        kept_changes: how many changes are kept for readers. Each keeps an object alive, so fewer for large objects; a
-            reader that is further behind lists again, which costs no request.
+        kept_changes: the number of changes kept for readers. Each keeps an object in memory, so use fewer for large
+            objects; a reader that is further behind lists again, which costs no request.
     """
 
     def __init__(
@@ -133,9 +133,9 @@ class Store:
                 return False
 
     def apply_write(self, obj: Object) -> bool:
-        """Apply the object that a write returned, before its event comes; return whether readers have to be notified.
+        """Apply the result of a write before its event arrives; return whether readers have to be notified.
 
-        An object that the store no longer has stays away: its Deleted event came before the reply.
+        The store does not add an object that it no longer has: its Deleted event arrived before the reply.
         """
         kept = self._transform(obj)
         known = self._objects.get(_key(kept))
@@ -261,7 +261,7 @@ class Informer:
     Args:
         cluster: the API server.
         stores: a store for each resource to keep in memory: its objects of all namespaces, without selectors.
-        clock: its ``monotonic`` and ``sleep``.
+        clock: gives ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
 
@@ -338,7 +338,7 @@ class Informer:
         return await self._cluster.discover(path)
 
     def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
-        """Open the API server through connections of its own."""
+        """Open the API server through a separate connection."""
         return self._cluster.at(host, server_name)
 
     async def list_page(
@@ -349,7 +349,7 @@ class Informer:
         params: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> Reply:
-        """List from memory, in one page; other resources, one namespace and selections come from the API server."""
+        """List from memory, in one page; read other resources, one namespace and selections from the API server."""
         store = self._stores.get(resource)
         if store is None or namespace is not None or _selects(params):
             return await self._cluster.list_page(resource, namespace, params=params, metadata_only=metadata_only)
@@ -360,7 +360,7 @@ class Informer:
     async def table_page(
         self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:
-        """List as a table from the API server, which knows the columns."""
+        """List as a table from the API server, which has the columns."""
         return await self._cluster.table_page(resource, namespace, params=params)
 
     async def create(
@@ -425,7 +425,7 @@ class Informer:
         params: Mapping[str, str],
         metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Watch the memory; other resources, one namespace and selections are watched on the API server."""
+        """Watch the stores; watch other resources, one namespace and selections on the API server."""
         if resource not in self._stores or namespace is not None or _selects(params):
             return self._cluster.watch(resource, namespace, params=params, metadata_only=metadata_only)
         return self._watch(resource, params, metadata_only=metadata_only)

@@ -1,4 +1,4 @@
-"""The names that a user may have meant by one that does not exist. Pure."""
+"""Suggest existing names for a name that does not exist. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MOST: Final = 3
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that are closest to a name that is not known, the closest first.
+    """Return the known names that are closest to an unknown name, the closest first.
 
-    A name of several parts (``widgets.example.com``) is also found by its first part, in singular or plural, as kubectl
-    takes it.
+    The first part of a name (``widgets`` of ``widgets.example.com``) also matches, in singular or plural, as in
+    kubectl.
     """
     names = sorted(set(known))
     wanted = name.lower()
@@ -29,7 +29,7 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``did you mean a, b or c?``; empty where no known name is close."""
+    """Return ``did you mean a, b or c?``, or an empty text if no known name is close."""
     found = similar(name, known)
     if not found:
         return ""

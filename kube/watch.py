@@ -1,8 +1,8 @@
 """List, then watch: all changes of a selection of objects, as client-go's reflector delivers them.
 
-``watch`` sends the requests; ``WatchPosition`` decides, without I/O, from which resourceVersion to go on, whether to
-list again, and how long to wait. The consumer sees every gap as a new ``Listed``. Between two of those no change is
-missing, however often the connection breaks.
+``watch`` sends the requests; ``WatchPosition`` decides, without I/O, from which resourceVersion to continue, whether to
+list again, and how long to wait. The consumer sees every gap as a new ``Listed``. Between two ``Listed`` events no
+change is missing, however often the connection breaks.
 
 kubernetes-asyncio's Watch is not used: it reconnects without back-off, repeats an expired resourceVersion, and never
 lists again.
@@ -145,7 +145,7 @@ async def watch(
         cluster: the API server.
         selection: the objects to watch.
         on_interruption: called before each wait; must not block or raise.
-        clock: its ``monotonic`` and ``sleep``.
+        clock: gives ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
 
     Raises:
@@ -186,7 +186,7 @@ async def _whole_lists(events: AsyncIterator[WatchEvent | ListedPart]) -> AsyncG
 
 
 def _limit_after(page: Page | None) -> int:
-    """Return how many objects to ask for after a page, of which the first has none before it."""
+    """Return the number of objects to request after a page; None means before the first page."""
     if page is None:
         return _FIRST_PART
     size = sum(memoryview(item.raw).nbytes for item in page.items) or 1
@@ -222,7 +222,7 @@ class _ListWatch:
                             if part.last:
                                 position = position.seen(part.resource_version)
                             yield part
-                    del part  # its objects would stay in memory as long as the watch
+                    del part  # otherwise its objects stay in memory as long as the watch
                 seconds = int(_SHORTEST + (_LONGEST - _SHORTEST) * self._chance())
                 async with self._open(position, seconds) as lines:
                     opened = self._clock.monotonic()
@@ -244,8 +244,8 @@ class _ListWatch:
             try:
                 page = await self._page(limit)
             except Gone:
-                # Reading the pages took longer than the server keeps history. Its inconsistent token is of no use: a
-                # watch needs one resourceVersion for all pages. So ask for everything in one page.
+                # Reading the pages took longer than the server keeps history. Its inconsistent token does not help,
+                # because a watch needs one resourceVersion for all pages. So request everything in one page.
                 token, page = "", await self._page({})
             if token and page.continue_token == token:
                 msg = f"list {self._selection}: the server continues every page with the same one"
@@ -291,7 +291,7 @@ class _ListWatch:
         if delay <= 0:
             return
         relist = position.version is None
-        # A single broken connection is no reason for a warning: servers restart, balancers drop idle connections.
+        # One broken connection needs no warning: servers restart, and load balancers drop idle connections.
         level = logging.WARNING if error is not None and position.failures > 1 else logging.INFO
         what = error or "the watch was closed as soon as it was opened"
         _log.log(

@@ -1,4 +1,4 @@
-"""The events of a list-watch, and how pages and watch lines are read. Pure.
+"""The events of a list-watch, and the decoding of pages and watch lines. Pure.
 
 Envelopes are typed. An object stays as received (``Item.raw``) until a consumer decodes what it needs, so an object
 that one consumer cannot read never breaks the stream. Source of the formats: Kubernetes API concepts, "Efficient
@@ -58,7 +58,7 @@ class Item:
         """Decode the object.
 
         Raises:
-            BadReply: it is not a JSON object, or nested too deeply.
+            BadReply: the item is not a JSON object, or is nested too deeply.
         """
         return self.decode(_document)
 
@@ -86,15 +86,15 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """One page of a list: what a consumer reads at once does not have to be in memory with all other objects.
+    """One page of a list, for consumers that need not have all objects in memory together.
 
-    The parts from a first to a last one are one ``Listed``. A first one without a last before it begins the list again,
-    and the parts in between are void.
+    The parts from ``first`` to ``last`` are one ``Listed``. If a ``first`` part arrives before a ``last`` one, the list
+    starts again, and the earlier parts are void.
 
     Attributes:
         items: the objects of the page.
-        resource_version: of the whole list.
-        first, last: whether the list begins, and ends, with this page.
+        resource_version: the resourceVersion of the whole list.
+        first, last: whether the list starts, and ends, with this page.
     """
 
     items: tuple[Item, ...]
@@ -105,7 +105,7 @@ class ListedPart:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """An object came into the selection: it is new, or a selector did not match it before."""
+    """An object entered the selection: it is new, or a selector did not match it before."""
 
     item: Item
 
@@ -178,7 +178,7 @@ def read_page(body: bytes, target: str) -> Page:
     """Read one page of a list of ``target`` (for messages).
 
     Raises:
-        BadReply: it is not a list, or has no resourceVersion to watch from.
+        BadReply: the body is not a list, or has no resourceVersion to watch from.
     """
     what, otherwise = f"list {target}", "the answer is not a list"
     page = read_json(_list, body, what, otherwise)
@@ -193,8 +193,8 @@ def read_event(line: bytes, target: str) -> WatchEvent:
     """Read one line of a watch of ``target`` (for messages).
 
     Raises:
-        ApiError: the line is an ERROR event; the error is the one that its status means.
-        BadReply: the line is no event: cut off, or some proxy's plain text.
+        ApiError: the line is an ERROR event; its status determines the error.
+        BadReply: the line is not an event: it is cut off, or plain text of a proxy.
     """
     what, otherwise = f"watch {target}", f"a line of {len(line)} bytes is not an event"
     envelope = read_json(_envelope, line, what, otherwise)

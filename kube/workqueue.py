@@ -37,8 +37,8 @@ class WorkQueue(Generic[_K]):
     """A queue of keys with due times; see the module.
 
     Args:
-        backoff: delays after failures of one key.
-        clock: its ``monotonic``.
+        backoff: the delays after failures of one key.
+        clock: gives ``monotonic``.
         chance: random numbers from [0, 1), for the jitter of the delays.
     """
 
@@ -107,14 +107,14 @@ class WorkQueue(Generic[_K]):
         raise QueueClosed(msg)
 
     def done(self, key: _K) -> None:
-        """Give back a key that ``get`` returned; if it was added meanwhile, it waits again."""
+        """Return a key that ``get`` handed out to the queue; if it was added meanwhile, it waits again."""
         self._schedule.done(key)
         if self._schedule.busy == 0:
             self._idle.set()
         self._changed.set()
 
     def close(self) -> None:
-        """Close the queue: every ``get``, also one that waits, raises QueueClosed."""
+        """Close the queue: every ``get``, including waiting ones, raises QueueClosed."""
         self._closed = True
         self._changed.set()
 
@@ -124,7 +124,7 @@ class WorkQueue(Generic[_K]):
 
     async def _change(self, seconds: float | None) -> None:
         """Wait for ``add``, ``done`` or ``close``, or for some seconds."""
-        # No await lies between reading the schedule and this line, so no change is missed.
+        # There is no await between reading the schedule and this line, so no change is missed.
         self._changed.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -145,7 +145,7 @@ class WorkSchedule(Generic[_K]):
         self._busy: set[_K] = set()
         self._again: dict[_K, float] = {}
         self._failures: dict[_K, int] = {}
-        # An entry counts only while _waiting agrees: moving a key forward leaves its old entry behind.
+        # An entry is valid only if _waiting has the same time: moving a key forward leaves its old entry in the heap.
         self._heap: list[tuple[float, int, _K]] = []
         self._order = count()
 
@@ -179,7 +179,7 @@ class WorkSchedule(Generic[_K]):
         return key
 
     def done(self, key: _K) -> None:
-        """Give back a key that was taken.
+        """Mark a taken key as done.
 
         Raises:
             KeyError: the key was not taken.
