@@ -1,7 +1,7 @@
-"""Call an embedder's own code during a run (an ``Observer``, converters), and keep what it raises.
+"""Call an embedder's code during a run (an ``Observer``, converters), and keep its errors.
 
-An error of that code ends the run as a request to stop does: writes in flight are finished, the report says what
-remains, nothing is pruned. The run then raises one ``CallbackFailed`` with the reports so far.
+An error of that code ends the run like a request to stop: the run finishes writes in flight, reports what remains, and
+does not prune. Then it raises one ``CallbackFailed`` with the reports so far.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = [
 
 
 class Moment(StrEnum):
-    """Where the migration of a CRD is.
+    """A moment in the migration of a CRD.
 
-    - ``settling``: waiting until the last change of the CRD is long enough ago (``report.settle_s``).
-    - ``lagging``: waiting for an API server that has not seen that change; ``report.lagging`` says which.
-    - ``native``: the cluster's own migration is at work, and is waited for.
-    - ``writing``: a pass begins; its counts grow in the report.
+    - ``settling``: the run waits until the last change of the CRD is old enough (``report.settle_s``).
+    - ``lagging``: the run waits for an API server that has not seen this change; ``report.lagging`` names it.
+    - ``native``: the run waits for the cluster's own migration.
+    - ``writing``: a pass starts; its counts grow in the report.
     - ``pruning``: all objects are done.
-    - ``ended``: with this CRD.
+    - ``ended``: the run is done with this CRD.
     """
 
     SETTLING = "settling"
@@ -47,7 +47,7 @@ class Observer(Protocol):
     """Receives every moment of a run, in the run's event loop; must not block, and must not change the report."""
 
     def at(self, moment: Moment, report: CrdReport) -> None:
-        """Take note."""
+        """Receive a moment."""
         ...
 
 
@@ -59,11 +59,11 @@ class Silent:
 
 
 class CallbackFailed(Exception):
-    """Code that was given to a run raised an error, which is this one's cause; the message names it, not its text.
+    """The embedder's code raised an error, which is the cause of this one; the message names its type, not its text.
 
     Attributes:
-        reports: of the CRDs that were done or begun; of the last one ``unfinished`` says what is left, unless it was
-            done already.
+        reports: the reports of the CRDs that were done or started; ``unfinished`` of the last one says what is left,
+            unless it was done already.
     """
 
     def __init__(self, message: str, reports: tuple[CrdReport, ...] = ()) -> None:
@@ -72,15 +72,15 @@ class CallbackFailed(Exception):
 
 
 class Callbacks:
-    """Calls the embedder's observer and converters; keeps the first error and then calls the observer no more.
+    """Calls the embedder's observer and converters; keeps the first error and then stops calling the observer.
 
     Attributes:
         failure: the first error.
 
     Args:
         observer: receives the moments.
-        converters: gives the converter for a CRD, or None for its own webhook.
-        end: ends the run in order, for this reason.
+        converters: returns the converter for a CRD, or None for its own webhook.
+        end: ends the run in an orderly way, for this reason.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class Callbacks:
         return None if chosen is None else _CheckedConverter(chosen, self)
 
     def fail(self, giver: object, method: str, error: Exception) -> str:
-        """Keep an error, unless there is one; return what to say of it."""
+        """Keep an error if it is the first one; return the message of the kept one."""
         if self.failure is None:
-            # The text of a foreign exception may hold values of objects; it is in the cause.
+            # The text of a foreign exception may contain values of objects; it is in the cause.
             self.failure = CallbackFailed(f"{_name(giver, method)} raised {type(error).__name__}")
             self.failure.__cause__ = error
         return str(self.failure)
@@ -131,7 +131,7 @@ class Callbacks:
 
 
 class _CheckedConverter:
-    """A converter whose errors, and answers that are none, stop the run as one that is down does."""
+    """A converter whose errors and invalid answers stop the run, as an unreachable converter does."""
 
     def __init__(self, converter: Converter, callbacks: Callbacks) -> None:
         self._converter = converter
@@ -163,4 +163,4 @@ def _name(giver: object, method: str) -> str:
 
 
 class MigrationRefused(Exception):
-    """A migration was not begun; the message says why and what to do."""
+    """A migration was not started; the message says why and what to do."""

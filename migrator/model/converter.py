@@ -1,7 +1,7 @@
-"""The ``Converter`` Protocol, by which a migration converts objects: in this process, or through a webhook.
+"""The ``Converter`` Protocol, through which a migration converts objects: in this process, or by a webhook.
 
-A converter must accept *partial* objects (no spec, list items with nothing but their keys, no status), which API
-servers send too. What is absent in one version is absent in the other.
+A converter must accept *partial* objects (no spec, list items with only their keys, no status), which API servers send
+too. A field that is absent in one version is absent in the other.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Unconverted:
-    """Stands in the place of an object that could not be converted.
+    """The answer for an object that could not be converted.
 
     Attributes:
-        message: why, in a sentence.
-        refused: the converter itself says that it cannot be; otherwise it gave no answer that could be used, and may
-            well give one another time.
+        message: the reason, a sentence.
+        refused: whether the converter refused the object; otherwise it gave no usable answer, and a retry may help.
     """
 
     message: str
@@ -43,7 +42,7 @@ class ConverterDown(Exception):
     """No object can be converted now; the message says why, and what to do.
 
     Attributes:
-        unreachable: the converter's name where it was out of reach for too long, and running again may help.
+        unreachable: the converter's name if it was unreachable for too long, so that a later run may help.
     """
 
     def __init__(self, message: str, *, unreachable: str = "") -> None:
@@ -54,8 +53,8 @@ class ConverterDown(Exception):
 class Converter(Protocol):
     """Converts objects of one or of several kinds between their versions.
 
-    It never changes the objects that it receives; its answers may share parts with them. The migrator reads apiVersion,
-    kind and all other fields of an answer; of metadata it reads labels and annotations only.
+    It never changes the objects that it receives; its answers may share parts with them. The migrator reads all fields
+    of an answer, but of its metadata only labels and annotations.
     """
 
     async def convert(self, objects: Sequence[Json], api_version: str) -> Sequence[Answer]:

@@ -1,6 +1,6 @@
 """Findings of a plan: one sentence each, with the object or CRD, what would happen, and what to do.
 
-A finding holds names and reasons, never a value of an object.
+A finding contains names and reasons, never a value of an object.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = [
 
 
 MOST_EACH = 100
-"""Findings of one check that are listed; further ones are counted only, so that memory stays bounded."""
+"""The largest number of listed findings of one check; further ones are only counted, so that memory stays bounded."""
 
 
 class PlanCheck(StrEnum):
-    """What was looked at.
+    """The subject of a finding.
 
-    - ``permissions``: what this user may do.
+    - ``permissions``: the rights of this user.
     - ``objects``: objects that a migration could not finish.
-    - ``owners``: managers of whose fields not all can be carried over.
+    - ``owners``: managers with fields that cannot be carried over.
     - ``fields``: fields that a rewrite would prune.
-    - ``webhook``: whether the conversion webhook answers, and what.
+    - ``webhook``: whether the conversion webhook answers, and its answers.
     - ``rehearsal``: writes that could not be tried.
     - ``native``: the cluster's own migration.
     """
@@ -47,14 +47,14 @@ class PlanCheck(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFinding:
-    """One sentence.
+    """One finding.
 
     Attributes:
-        check: what was looked at.
+        check: the subject of the finding.
         message: the sentence.
-        fails: whether objects would fail for it; otherwise it is a warning.
-        namespace, name: of the object, where it is about one.
-        reason: the word for it in a migration's report.
+        fails: whether objects would fail because of it; otherwise it is a warning.
+        namespace, name: the object, if the finding is about one.
+        reason: the reason as in a migration's report.
     """
 
     check: PlanCheck
@@ -78,13 +78,13 @@ class PlanFinding:
 
 @dataclass(slots=True)
 class PlanFindings:
-    """Findings in the order in which they were made, and how many more there are of each check."""
+    """Findings in the order in which they were added, and the number of unlisted ones of each check."""
 
     listed: list[PlanFinding] = field(default_factory=list)
     counts: Counter[tuple[PlanCheck, bool]] = field(default_factory=Counter)
 
     def add(self, finding: PlanFinding) -> None:
-        """Count a finding, and keep it while there is room for its like."""
+        """Count a finding, and keep it until its check has ``MOST_EACH`` of them."""
         like = finding.check, finding.fails
         self.counts[like] += 1
         if self.counts[like] <= MOST_EACH:
@@ -92,11 +92,11 @@ class PlanFindings:
 
     @property
     def fail(self) -> bool:
-        """Whether objects would fail."""
+        """Whether objects would fail because of a finding."""
         return any(fails for _check, fails in self.counts)
 
     def more(self) -> dict[PlanCheck, int]:
-        """How many findings of each check are not listed."""
+        """Return the number of unlisted findings of each check."""
         found: Counter[PlanCheck] = Counter()
         for (check, _fails), count in self.counts.items():
             found[check] += max(0, count - MOST_EACH)
@@ -104,7 +104,7 @@ class PlanFindings:
 
 
 def of_failure(failure: ObjectFailure) -> PlanFinding:
-    """Return what a write that failed in a rehearsal means for a migration."""
+    """Return the finding for a dry-run write that failed."""
     where, said = failure.where, failure.message.rstrip(".")
     check = PlanCheck.REHEARSAL
     if _NO_DRY_RUN in said:
@@ -128,7 +128,7 @@ def of_failure(failure: ObjectFailure) -> PlanFinding:
 
 
 def _advice(failure: ObjectFailure) -> str:
-    """Return what to do about a failure; empty where its message says so."""
+    """Return what to do about a failure; empty if its message says it already."""
     said = failure.message
     if failure.reason in _ADVISED:
         return ""

@@ -1,6 +1,6 @@
 """The options of a run (``Options``), its phases, and the shard of the objects that this process migrates.
 
-They are frozen values that check themselves when they are made.
+They are frozen values that are validated on creation.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = [
 
 
 SETTLE_S = 65.0
-"""Seconds after which no request is under way any more that began before a change of the CRD.
+"""Seconds after which all requests from before a change of the CRD have ended.
 
-An API server chooses the version to store at when a request arrives, and admission webhooks may hold that request. It
-gives every request up after a minute (kube-apiserver ``--request-timeout``).
+An API server chooses the version to store at when a request arrives, and admission webhooks may delay that request. The
+API server aborts every request after a minute (kube-apiserver ``--request-timeout``).
 """
 
 PATIENCE_S = 300.0
-"""Seconds that a run waits for what may pass, a restart of the API server above all, before it is to be run again."""
+"""Seconds that a run waits for temporary failures, above all a restart of the API server, before it gives up."""
 
 
 _E = TypeVar("_E", bound=StrEnum)
@@ -45,9 +45,9 @@ _E = TypeVar("_E", bound=StrEnum)
 class Phase(StrEnum):
     """A part of a migration that can be switched off.
 
-    - ``storage`` off: no write merely to re-encode, and never a prune.
-    - ``managed-fields`` off: managedFields are left as they are.
-    - ``prune`` off: ``status.storedVersions`` is not touched.
+    - ``storage`` off: restow writes no object only to re-encode it, and never prunes.
+    - ``managed-fields`` off: restow leaves managedFields unchanged.
+    - ``prune`` off: restow leaves ``status.storedVersions`` unchanged.
     """
 
     STORAGE = "storage"
@@ -58,10 +58,10 @@ class Phase(StrEnum):
 class ManagedFields(StrEnum):
     """What to do with managedFields entries in scope.
 
-    - ``translate``: move them to the storage version with their ownership intact; strip what cannot be carried.
+    - ``translate``: move them to the storage version with their ownership intact; strip what cannot be carried over.
     - ``strip``: drop those of unserved and removed versions; those of served versions are still translated or kept,
-      since their clients need them (``Options.strip_served`` overrides that).
-    - ``keep``: leave them.
+      because their clients need them (``Options.strip_served`` overrides that).
+    - ``keep``: leave them unchanged.
     """
 
     TRANSLATE = "translate"
@@ -70,8 +70,8 @@ class ManagedFields(StrEnum):
 
 
 class Scope(StrEnum):
-    """Which managedFields entries are looked at: those of every other version, or only of versions that are
-    unserved (or removed), or only of versions that are removed from the CRD.
+    """The managedFields entries to migrate: those of every version but the storage version, only of unserved and
+    removed versions, or only of versions removed from the CRD.
     """
 
     NOT_STORAGE = "not-storage"
@@ -80,13 +80,13 @@ class Scope(StrEnum):
 
 
 class Engine(StrEnum):
-    """Who stores objects again at the storage version. managedFields, the proof and the prune are restow's always.
+    """What rewrites objects at the storage version. managedFields, the proof and the prune are always restow's work.
 
-    - ``direct``: restow, with one write that does both.
-    - ``native``: the cluster's own StorageVersionMigration, which restow makes, follows and verifies; what it leaves
-      undone restow does. An object with entries to translate then costs one write more.
-    - ``auto``: ``direct``, but where a StorageVersionMigration of the CRD is at work already, it is waited for instead
-      of refused. ``direct`` is the better choice wherever there is one: it was measured at three times the rate, obeys
+    - ``direct``: restow, with one write for the storage version and the managedFields.
+    - ``native``: the cluster's own StorageVersionMigration, which restow creates, follows and verifies; restow does the
+      rest. An object with entries to translate then costs one more write.
+    - ``auto``: ``direct``, but if a StorageVersionMigration of the CRD is already running, the run waits for it instead
+      of refusing the CRD. ``direct`` is better where both are possible: it was measured at three times the rate, obeys
       ``rate``, knows which objects failed, and does not prune after a failure.
     """
 
@@ -97,39 +97,39 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What one run does; checked when it is made.
+    """The options of one run, validated on creation.
 
     Raises:
-        TypeError: a field has a value of another type; the message names it. The values of enums may be given as
-            strings, and a list or a set where a tuple or a frozenset stands.
+        TypeError: a field has a value of another type; the message names it. Strings are accepted for enums, and lists
+            or sets for tuples and frozensets.
         ValueError: a value is out of range, or two contradict each other; the message names the field.
 
     Attributes:
-        skip: phases that are switched off.
-        managed_fields, scope: what happens to managedFields entries, and to which.
-        strip_served: with ``strip``, drop entries of served versions too; their appliers will meet conflicts.
+        skip: the phases that are switched off.
+        managed_fields, scope: what happens to managedFields entries, and to which of them.
+        strip_served: with ``strip``, drop entries of served versions too; their appliers will get conflicts.
         dry_run: send every write with ``dryRun=All``: admission and validation run, nothing is stored.
-        namespace, selector: look at a part of the objects only; such a run never prunes.
-        concurrency: the most writes in flight; the API server's 429s lower it for a while.
+        namespace, selector: migrate only a part of the objects; such a run never prunes.
+        concurrency: the most writes in flight; 429s of the API server lower it for a while.
         rate: the most writes per second, or None.
-        page_size: objects per LIST request; None means 500, or 100 where every listed object costs a conversion or
-            is read whole.
-        settle_s: seconds that must have passed since the CRD last changed, and since the last API server has seen it,
-            before objects are listed: requests that began before may still store at the old version.
-        conversion_url: another way to the CRD's conversion webhook (a port-forward, say), or None.
-        passes: how often to start over when the CRD changed during a pass.
-        ignore_mark: write all objects although a complete run left its proof, and translate again what clients of
-            served versions wrote since.
-        resume: leave out re-encoding objects that were written since an earlier run took its watermark
+        page_size: objects per LIST request; None means 500, or 100 if every listed object costs a conversion or is
+            read whole.
+        settle_s: seconds that must pass after the last change of the CRD, and after the last API server has seen it,
+            before objects are listed, because requests from before may still store at the old version.
+        conversion_url: another URL of the CRD's conversion webhook, such as a port-forward, or None.
+        passes: the most passes; a pass is repeated if the CRD changed during it.
+        ignore_mark: write all objects despite the proof of a complete run, and translate again entries that clients of
+            served versions have written since.
+        resume: do not re-encode objects that were written after the watermark of an earlier run
             (``restow.migrator.model.watermark``). It trusts ``settle_s``, as every prune does. A run without it writes
-            such objects once more, and so repairs what an API server that lagged longer stored at the old version. Use
-            it in Jobs that are retried; omit it for a full check.
-        shard: the part of the objects that is this process's, or None for all; see ``restow.migrator.decide.shards``.
-        engine: who stores objects again.
-        patience_s: how long a request that fails for a reason that may pass (no answer, 429, 5xx) is tried again for,
-            and a converter that is out of reach.
-        native_patience_s: how long the cluster's own migration is waited for.
-        api_servers: ``https://host:port`` of further API servers of the cluster, to be looked at for lag as well.
+            such objects once more, and so repairs objects that a slower API server wrote at the old version. Use it in
+            Jobs that are retried; omit it for a full check.
+        shard: the part of the objects for this process, or None for all; see ``restow.migrator.decide.shards``.
+        engine: what rewrites the objects.
+        patience_s: seconds for which requests with temporary failures (no answer, 429, 5xx), and an unreachable
+            converter, are retried.
+        native_patience_s: seconds to wait for the cluster's own migration.
+        api_servers: ``https://host:port`` of further API servers of the cluster, to check for lag too.
     """
 
     skip: frozenset[Phase] = field(default_factory=frozenset)
@@ -196,7 +196,7 @@ class Options:
 
     @property
     def partial(self) -> bool:
-        """Whether only some of the objects are looked at."""
+        """Whether the run covers only some of the objects."""
         return self.namespace is not None or self.selector is not None
 
     def does(self, phase: Phase) -> bool:
@@ -262,7 +262,7 @@ def _seconds(name: str, value: object, wanted: str, *, positive: bool = False) -
 
 
 MOST_SHARDS = 1000
-"""More records than this do not fit a ConfigMap, and each shard lists all objects."""
+"""The most shards: the records of more do not fit into a ConfigMap, and each shard lists all objects."""
 
 
 _I_OF_N = re.compile(r"(\d+)/(\d+)", re.ASCII)
@@ -300,7 +300,7 @@ class Shard:
         return f"{self.index}/{self.count}"
 
     def owns(self, uid: str) -> bool:
-        """Whether an object falls to this shard: the same in every process and release, whatever the object's name."""
+        """Whether this shard has an object; the answer depends only on the uid, in every process and release."""
         digest = hashlib.blake2b(uid.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % self.count == self.index
 
@@ -314,7 +314,7 @@ def url_problem(url: str) -> str:
         parts = urlsplit(url)
         plain = parts.scheme == "http" and parts.hostname in _LOOPBACK
         more = parts.query or parts.fragment or parts.username or parts.port == 0
-    except ValueError:  # of the port, or of an IPv6 address
+    except ValueError:  # a malformed port or IPv6 address
         plain, more = False, True
     if not more and parts.hostname and (parts.scheme == "https" or plain):
         return ""

@@ -1,7 +1,7 @@
-"""Reports of what a run did, as values and as the JSON of ``restow migrate -o json``, and of what it waits for now.
+"""The reports of a run, as values and as the JSON of ``restow migrate -o json``, and the run's current waits.
 
-They hold names and counts, never a value of an object. Failures are listed up to a bound and only counted beyond it, so
-that memory stays bounded.
+They contain names and counts, never a value of an object. Failures beyond a limit are only counted, so that memory
+stays bounded.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Wait:
 
     Attributes:
         what: the end of a sentence that begins with "waiting 8 s".
-        seconds: how long it is, or how long at most.
-        until: when it ends, by the monotonic clock of the run.
+        seconds: the duration, or its upper limit.
+        until: the end of the wait, by the monotonic clock of the run.
     """
 
     what: str
@@ -48,7 +48,7 @@ class Wait:
 
 
 class Waits:
-    """The waits of one run, whose tasks wait side by side.
+    """The waits of one run, whose tasks wait concurrently.
 
     Args:
         clock: a monotonic clock, in seconds.
@@ -60,7 +60,7 @@ class Waits:
 
     @contextmanager
     def on(self, what: str, seconds: float) -> Iterator[None]:
-        """Take note of a wait within the block."""
+        """Record a wait for the duration of the block."""
         wait = Wait(what, seconds, self._clock() + seconds)
         self._now[id(wait)] = wait
         try:
@@ -69,7 +69,7 @@ class Waits:
             del self._now[id(wait)]
 
     def sentence(self) -> str:
-        """Return a part of a sentence on the wait that ends last; empty where no wait is worth a word."""
+        """Return a part of a sentence about the wait that ends last; empty if no wait is long enough to report."""
         long = [each for each in self._now.values() if each.seconds >= _SHORTEST]
         if not long:
             return ""
@@ -78,13 +78,13 @@ class Waits:
 
 
 def again(what: str, attempt: int, attempts: int, why: str) -> str:
-    """Return what a wait between two attempts is for.
+    """Return the text of a wait between two attempts.
 
     Args:
-        what: ``list the objects``, say.
-        attempt: the try that failed, from 1.
-        attempts: how many there are.
-        why: what the API server said; cut where it is long.
+        what: the action, such as ``list the objects``.
+        attempt: the number of the failed attempt, from 1.
+        attempts: the number of all attempts.
+        why: the API server's message; the function cuts a long one.
     """
     line = " ".join(why.split())
     line = line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}…"
@@ -92,14 +92,14 @@ def again(what: str, attempt: int, attempts: int, why: str) -> str:
 
 
 OWNERS_LOST = "OwnershipLost"
-"""The reason of the one failure that a later run cannot see: the object is stored, and has no owner to translate."""
+"""The reason of the only failure that a later run cannot see: the object is stored without owners to translate."""
 
 MOST_FAILURES = 10_000
-"""Failures listed one by one; beyond that only counted, so that memory stays bounded."""
+"""The most listed failures; further ones are only counted, so that memory stays bounded."""
 
 
 class MigrationResult(StrEnum):
-    """How a run ended."""
+    """The result of a run."""
 
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -119,23 +119,23 @@ class ObjectFailure:
 
     @property
     def where(self) -> str:
-        """``namespace/name``, or the name alone."""
+        """``namespace/name``, or only the name."""
         return qualified_name(self.namespace, self.name)
 
 
 @dataclass(slots=True)
 class ObjectCounts:
-    """Objects, by what became of them.
+    """The numbers of objects, by result.
 
-    - ``listed``: seen in the lists (of the last pass, where the CRD changed and it took several).
-    - ``rewritten``: a write changed what is stored; ``current``: nothing was due, or the write found it current. A dry
-      run cannot see what a write would find, so it counts every object that it would write as rewritten.
+    - ``listed``: objects in the lists (of the last pass, if a change of the CRD caused several).
+    - ``rewritten``: a write changed the stored object. ``current``: nothing was due, or the write changed nothing. A
+      dry run cannot see the effect of a write, so it counts every object that it would write as rewritten.
     - ``translated``, ``stripped``: objects with entries moved to the storage version, or dropped.
     - ``gone``: deleted meanwhile. ``failed``: see the failures.
     - ``remaining``: objects that keep entries of other versions (of clients of versions that are still served).
-    - ``repaired``: objects whose answer showed other owners than meant and were put right at once.
+    - ``repaired``: objects whose write returned other owners than intended, which the run corrected immediately.
 
-    Those that were done (rewritten, translated, stripped, repaired) add up over passes, the others are the last one's.
+    Counts of work (rewritten, translated, stripped, repaired) add up over passes; the others are those of the last one.
     """
 
     listed: int = 0
@@ -153,7 +153,7 @@ class ObjectCounts:
 class Requests:
     """Requests about objects: to the API server, and ConversionReviews to the conversion webhook (``review``).
 
-    ``retried`` are those of them that had to be sent again.
+    ``retried`` is the number of repeated requests.
     """
 
     list: int = 0
@@ -170,11 +170,11 @@ class Requests:
 
 @dataclass(slots=True, kw_only=True)
 class ShardReport:
-    """Which part a run did, and the parts that were done when it ended.
+    """The shard of a run, and the shards that were done at its end.
 
-    ``done_before``: an earlier process had done it, so no object was asked for. ``complete``, ``outdated`` and
-    ``missing`` are the indices of shards whose record counts, does not count any more (the CRD changed since), and
-    is not there.
+    ``done_before``: an earlier process finished this shard, so the run requested no objects. ``complete``, ``outdated``
+    and ``missing`` are the indices of shards with a valid record, with an outdated one (the CRD changed since), and
+    without a record.
     """
 
     index: int
@@ -198,35 +198,34 @@ class ShardReport:
 
 @dataclass(slots=True, kw_only=True)
 class CrdReport:
-    """What a run did with one CRD.
+    """The report of a run about one CRD.
 
     Attributes:
-        refused: the sentence why nothing was begun, or empty.
-        unfinished: the sentence why the run ended before every object was looked at, or empty.
-        unreachable: the API server or the converter that stayed out of reach for too long, where that ended the run;
-            or empty.
+        refused: a sentence why the migration was not started, or empty.
+        unfinished: a sentence why the run ended before it had seen every object, or empty.
+        unreachable: the API server or converter whose unavailability ended the run, or empty.
         pruned_reason: why storedVersions was or was not pruned.
-        stripped_owners: entries that were stripped, counted by (manager, apiVersion).
-        kept_owners: entries that stay, since the storage version has no field for all that they own; counted in the
-            same way.
-        hazards: entries that stay and may cost their objects all owners (``restow.migrator.decide.policies``); counted
-            in the same way.
-        conversions: objects, and parts of objects, that were sent through the converter.
+        stripped_owners: the number of stripped entries by (manager, apiVersion).
+        kept_owners: the number of entries, in the same form, that stay because the storage version lacks some of their
+            fields.
+        hazards: the number of entries, in the same form, that stay and may cost their objects all owners
+            (``restow.migrator.decide.policies``).
+        conversions: the number of objects, and parts of objects, sent to the converter.
         warnings: sentences for the user.
         owners_lost: objects, as ``namespace/name``, that were left without owners in any pass.
-        passes: how often the objects were listed.
-        rewritten_before: objects that earlier passes rewrote.
-        expected: how many objects there are, as far as the lists show yet.
-        settle_s: seconds that were waited for the CRD to settle.
-        lagging: the sentence about an API server that was waited for, or empty.
-        put_back: versions that were put back into storedVersions before the first write.
-        unchanged: objects last written before the last change of the CRD that a write found current.
-        not_seen: sentences about API servers that could not be looked at.
-        proof: the proof that the run left, or would have left with the right to; empty where it proved nothing.
-        engine: who stored objects again, ``direct`` or ``native``.
-        resumed_from: the watermark after which objects were left out, or empty.
-        shard: which part this was; the others are known once it was done.
-        waits: what the run waits for, while it is under way.
+        passes: the number of times that the objects were listed.
+        rewritten_before: the number of objects that earlier passes rewrote.
+        expected: the number of objects, as far as the lists show it yet.
+        settle_s: the seconds that the run waited for the CRD to settle.
+        lagging: a sentence about an API server that the run waited for, or empty.
+        put_back: versions that the run put back into storedVersions before the first write.
+        unchanged: objects last written before the last change of the CRD for which a write changed nothing.
+        not_seen: sentences about API servers that could not be checked.
+        proof: the proof that the run wrote, or would have written with the right; empty if it proved nothing.
+        engine: the engine that rewrote objects, ``direct`` or ``native``.
+        resumed_from: the watermark after which objects were not re-encoded, or empty.
+        shard: the shard of this run; the state of the others is known once it is done.
+        waits: what the run currently waits for.
     """
 
     name: str
@@ -264,17 +263,17 @@ class CrdReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every object was looked at and none failed."""
+        """Whether the run saw every object and none failed."""
         return not self.refused and not self.unfinished and not self.objects.failed
 
     @property
     def done(self) -> int:
-        """Objects of this pass that are done with, one way or another."""
+        """The number of objects of this pass with a result."""
         counts = self.objects
         return counts.rewritten - self.rewritten_before + counts.current + counts.gone + counts.failed
 
     def begin_pass(self) -> None:
-        """Begin to count objects again; what earlier passes did stays counted."""
+        """Reset the counts for a new pass, except those of the work of earlier passes."""
         done = self.objects
         self.objects = ObjectCounts(
             rewritten=done.rewritten, translated=done.translated, stripped=done.stripped, repaired=done.repaired
@@ -286,7 +285,7 @@ class CrdReport:
         self.passes += 1
 
     def fail(self, failure: ObjectFailure) -> None:
-        """Count a failed object, and list it while there is room."""
+        """Count a failed object, and list it up to ``MOST_FAILURES``."""
         self.objects.failed += 1
         if len(self.failures) < MOST_FAILURES:
             self.failures.append(failure)
@@ -294,7 +293,7 @@ class CrdReport:
             self.owners_lost.append(failure.where)
 
     def warn(self, sentences: Iterable[str]) -> None:
-        """Add warnings, each once and none that is empty: a pass that is made again finds most of them again."""
+        """Add the non-empty warnings, each once, because a repeated pass finds most of them again."""
         self.warnings.extend(each for each in sentences if each and each not in self.warnings)
 
     def to_json(self) -> dict[str, Any]:
@@ -340,14 +339,14 @@ def _told(owners: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
-    """What a run did with all its CRDs."""
+    """The report of a run about all its CRDs."""
 
     crds: tuple[CrdReport, ...]
     dry_run: bool = False
 
     @property
     def result(self) -> MigrationResult:
-        """Failed if any object or pass failed; else Unreachable if it is for that alone; else Refused if a CRD was."""
+        """Failed, or Unreachable if that is the only cause; else Refused if a CRD was; else DryRun or Succeeded."""
         incomplete = [crd for crd in self.crds if not crd.complete and not crd.refused]
         if incomplete:
             return MigrationResult.UNREACHABLE if all(crd.unreachable for crd in incomplete) else MigrationResult.FAILED

@@ -2,26 +2,26 @@
 
 An API server may encode the old version for a moment after a flip of the storage version: up to 157 ms were measured,
 on objects with resourceVersions newer than the flip (Kubernetes issue 130235). With several API servers, each has its
-own lag. A pass that begins in that moment would miss such objects, so a run waits before it lists
+own lag. A pass that started at that moment would miss such objects. Therefore a run waits before it lists
 (``remaining_settle_time``).
 
-The watermark is the resourceVersion of a LIST that was made when the last change of the CRD had settled. An object with
-a newer one was written since, by any client, and so is stored at the storage version; a run that resumes leaves out
-re-encoding it. It says nothing about managedFields: clients of an older version write old entries at any time.
+The watermark is the resourceVersion of a LIST made after the last change of the CRD had settled. An object with a newer
+resourceVersion was written later, by any client, and so is stored at the storage version; a run that resumes does not
+re-encode it. The watermark says nothing about managedFields: clients of an older version write old entries at any time.
 
-It is an annotation of the CRD, as the proof is, and is left before the first object is written:
+The watermark is an annotation of the CRD, like the proof. A run writes it before the first object:
 
-- It takes the right to patch the CRD, which the proof takes too, and no other; a ConfigMap would need a namespace and
-  rights in it. Without the right nothing is lost but the shortcut.
-- It records a moment, not work done, so no kill can make it wrong: it is there or it is not.
-- It goes where the CRD goes: away with it, and back with the objects when etcd is restored from a backup. A file or
-  another store would then speak of resourceVersions that are given out a second time.
+- It needs only the right to patch the CRD, which the proof needs too; a ConfigMap would need a namespace and rights in
+  it. Without the right only the shortcut is lost.
+- It records a moment, not finished work, so a kill cannot make it wrong: it exists or it does not.
+- It shares the fate of the CRD: it is deleted with the CRD, and restored with the objects when etcd is restored from a
+  backup. A file or another store would then refer to resourceVersions that are assigned a second time.
 
-It is believed only for the same uid, and while the storage version is proven never to have been another one: in the
-same generation, or the next with the same versions and flags (a rotated CA bundle); and only by runs that ask for no
-more settle time than it was taken after. resourceVersions are compared as Kubernetes does since they are declared
-comparable (KEP-5504, ``apimachinery/pkg/util/resourceversion``): positive decimal integers of any length, within one
-resource; anything else compares to nothing.
+A watermark is valid only for the same uid, and while the storage version is proved not to have changed: in the same
+generation, or in the next one with the same versions and flags (a rotated CA bundle). It is valid only for runs that
+ask for no more settle time than it was taken after. resourceVersions are compared as in Kubernetes since they are
+declared comparable (KEP-5504, ``apimachinery/pkg/util/resourceversion``): positive decimal integers of any length,
+within one resource. Other values cannot be compared.
 """
 
 from __future__ import annotations
@@ -48,33 +48,33 @@ __all__ = [
 
 
 _CLOCKS_APART_S = 60.0
-"""Seconds by which clocks may differ: the server that answers need not be the one that took the change."""
+"""Seconds by which clocks may differ: the server that answers may not be the one that received the change."""
 
 
 @dataclass(slots=True)
 class FirstSeen:
-    """When this process first saw each generation of each CRD.
+    """The times at which this process first saw each generation of each CRD.
 
-    That it saw an earlier one long ago says nothing: the CRD may have been flipped a moment before it was read again,
-    for another pass say.
+    Only the time of the current generation counts: the CRD may have been flipped a moment before it was read again, for
+    example for another pass.
     """
 
     first: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def seen_for(self, crd: Crd, now: float) -> float:
-        """Note a CRD as just read; return the seconds since it was first seen in this generation."""
+        """Record a CRD as just read; return the seconds since this process first saw this generation."""
         return now - self.first.setdefault((crd.uid, crd.generation), now)
 
 
 def remaining_settle_time(crd: Crd, *, settle_s: float, server_now: datetime | None, seen_for_s: float) -> float:
-    """Return the seconds that still have to pass.
+    """Return the seconds that still have to pass before the list.
 
     Args:
         crd: the CRD as just read.
-        settle_s: seconds that must lie between its last change and the list.
-        server_now: the API server's clock with that read, or None where its answer had no date.
-        seen_for_s: seconds since this process saw the CRD in this generation first. It counts for changes of the last
-            minute, and where the CRD itself does not show when its spec changed.
+        settle_s: the seconds required between its last change and the list.
+        server_now: the API server's clock at that read, or None if its answer had no date.
+        seen_for_s: the seconds since this process first saw the CRD in this generation. They count for changes of the
+            last minute, and if the CRD itself does not show when its spec changed.
     """
     changed = last_spec_change(crd)
     if changed is None or server_now is None:
@@ -84,7 +84,7 @@ def remaining_settle_time(crd: Crd, *, settle_s: float, server_now: datetime | N
 
 
 def last_spec_change(crd: Crd) -> datetime | None:
-    """When a manager last wrote the CRD's spec, by the newest entry that owns some of it."""
+    """Return when a manager last wrote the CRD's spec: the time of the newest entry that owns a part of it."""
     times = [
         datetime.fromisoformat(str(entry["time"]))
         for entry in crd.managed_fields
@@ -99,17 +99,17 @@ _WELL_FORMED = re.compile(r"[1-9][0-9]*", re.ASCII)
 
 
 _FORMAT = 2
-"""Those of format 1 were taken without a look at the API servers."""
+"""The format of watermarks. Those of format 1 were taken without a check of the API servers."""
 
 
 class Watermark(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A resourceVersion, and what it holds for.
+    """A resourceVersion, and the state of the CRD for which it is valid.
 
     Attributes:
         uid, generation, versions: of the CRD when the objects were listed; ``versions`` is ``versions_digest``.
-        resource_version: of the first page of that list.
-        settle_s: seconds that had passed since the CRD last changed, at least.
-        format: of this value; another one is not read.
+        resource_version: the resourceVersion of the first page of that list.
+        settle_s: the least seconds that had passed since the last change of the CRD.
+        format: the format of this value; other formats are ignored.
     """
 
     uid: str
@@ -121,13 +121,13 @@ class Watermark(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
     @classmethod
     def taken(cls, crd: Crd, resource_version: str, settle_s: float) -> Watermark | None:
-        """Take one; None where the server's resourceVersions cannot be compared."""
+        """Return a new watermark; None if the server's resourceVersions cannot be compared."""
         if not _WELL_FORMED.fullmatch(resource_version):
             return None
         return cls(crd.uid, crd.generation, versions_digest(crd), resource_version, settle_s)
 
     def renewed(self, crd: Crd) -> Watermark:
-        """Return it for the CRD as it is now, for which it holds: so it outlives one CA bundle after the other."""
+        """Return this valid watermark for the CRD's current state, so that it survives rotations of the CA bundle."""
         return msgspec.structs.replace(self, generation=crd.generation)
 
     def encode(self) -> str:
@@ -135,7 +135,7 @@ class Watermark(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
         return msgspec.json.encode(self).decode()
 
     def holds_for(self, crd: Crd, settle_s: float) -> bool:
-        """Whether it may be believed, the CRD being as it is now, by a run that asks for this settle time."""
+        """Return whether it is valid for the CRD's current state and a run with this settle time."""
         return (
             self.format == _FORMAT
             and self.uid == crd.uid
@@ -147,7 +147,7 @@ class Watermark(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 
 def valid_watermark(crd: Crd, settle_s: float) -> Watermark | None:
-    """Return the watermark that the CRD carries, if it is one and holds."""
+    """Return the CRD's watermark if it is well-formed and valid."""
     value = crd.annotations.get(ANNOTATION)
     if value is None:
         return None
@@ -159,14 +159,14 @@ def valid_watermark(crd: Crd, settle_s: float) -> Watermark | None:
 
 
 def is_newer(resource_version: str, than: str) -> bool:
-    """Whether one resourceVersion is newer than another one of the same resource; never so where either is none."""
+    """Return whether a resourceVersion is newer than another one of the same resource; False if either is invalid."""
     if not (_WELL_FORMED.fullmatch(resource_version) and _WELL_FORMED.fullmatch(than)):
         return False
     return (len(resource_version), resource_version) > (len(than), than)
 
 
 def versions_digest(crd: Crd) -> str:
-    """A short hash of every version with its served and storage flags."""
+    """Return a short hash of every version with its served and storage flags."""
     return hashlib.sha256(msgspec.json.encode(crd.fingerprint)).hexdigest()[:16]
 
 

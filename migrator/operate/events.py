@@ -1,8 +1,8 @@
 """Kubernetes Events on a CRD, which ``kubectl describe crd`` shows.
 
-A level-triggered reconciler finds the same state again and again. It repeats an Event once an hour, which is how long
-an API server keeps Events by default, and a CRD gets a bounded number of Events in all. An Event that cannot be written
-is logged, and has no other effect.
+A level-triggered reconciler finds the same state repeatedly. It repeats an Event once an hour, because an API server
+keeps Events for an hour by default. The number of Events of a CRD is limited. If an Event cannot be written, this is
+only logged.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _REASONS = {
 
 
 def event_of(details: MigrationDetails, controller: str, instance: str) -> dict[str, Any] | None:
-    """Return an Event of events.k8s.io/v1 on the CRD; None for what no Event is written of.
+    """Return an Event of events.k8s.io/v1 on the CRD; None for details that need no Event.
 
     Args:
-        details: what happened.
-        controller: who reports, a qualified name (``example.com/operator``).
+        details: the event of the migration.
+        controller: the reporting controller, a qualified name (``example.com/operator``).
         instance: this process.
     """
     said = _REASONS.get(details.event)
@@ -63,7 +63,7 @@ def event_of(details: MigrationDetails, controller: str, instance: str) -> dict[
 
 @dataclass(slots=True)
 class _Said:
-    """The Events of one CRD so far: the last one of each kind with its time, and how many more may follow."""
+    """The Events of one CRD so far: the last one of each kind with its time, and the number of further ones allowed."""
 
     last: dict[MigrationEvent, tuple[str, datetime]] = field(default_factory=dict)
     left: float = _BURST
@@ -71,13 +71,13 @@ class _Said:
 
 
 class EventLimiter:
-    """Remembers what was said of each CRD."""
+    """Remembers the Events of each CRD."""
 
     def __init__(self) -> None:
         self._said: dict[str, _Said] = {}
 
     def worth_saying(self, details: MigrationDetails) -> bool:
-        """Take note of what happened; return whether to write an Event of it."""
+        """Record an event of a migration; return whether to write a Kubernetes Event."""
         if details.event is MigrationEvent.FORGOTTEN:
             self._said.pop(details.crd, None)
             return False
@@ -87,7 +87,7 @@ class EventLimiter:
         if self._repeats(said, details) or not _affords(said, details.at):
             return False
         if details.event is MigrationEvent.FINISHED:
-            said.last.clear()  # whatever comes now is news
+            said.last.clear()  # every following event is new
         said.last[details.event] = (details.message, details.at)
         return True
 
@@ -112,9 +112,9 @@ class Events:
     Needs ``create`` on ``events`` of ``events.k8s.io`` in the namespace ``default``.
 
     Args:
-        cluster: where.
-        controller: who reports, a qualified name.
-        instance: this process; the host's name (a pod's own) by default.
+        cluster: the API server.
+        controller: the reporting controller, a qualified name.
+        instance: this process; the name of the host (the pod) by default.
     """
 
     def __init__(self, cluster: Cluster, controller: str = "restow.dev/migrator", instance: str = "") -> None:
@@ -124,7 +124,7 @@ class Events:
         self._announcements = EventLimiter()
 
     async def __call__(self, details: MigrationDetails) -> None:
-        """Write an Event of what happened, if it is news."""
+        """Write an Event about the details if they are new."""
         news = self._announcements.worth_saying(details)
         body = event_of(details, self._controller, self._instance)
         if body is not None and news:

@@ -1,7 +1,7 @@
 """Hooks of a reconciler: one frozen value, ``MigrationDetails``, for the log, Events, metrics and an embedder.
 
-It holds names, versions, counts and sentences, never a value of an object. ``Hooks`` calls them for what happens, and
-for a run while it is under way.
+The value contains names, versions, counts and sentences, never a value of an object. ``Hooks`` calls the hooks for
+each event, and repeatedly during a run.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = [
 
 
 class MigrationEvent(StrEnum):
-    """What happened to a CRD.
+    """The event of a CRD.
 
-    - ``idle``: nothing is due. ``settling``: something is, but the CRD changed only a moment ago.
-    - ``started``, ``progress`` (every some seconds): a run is under way.
-    - ``finished``: nothing is left to do. ``failed``: something is, and is tried again. ``stopped``: the run was ended
-      before its end, by a shutdown or the loss of leadership.
-    - ``refused``: the CRD cannot be migrated as it is; it is looked at again.
-    - ``references``: what else in the cluster names its versions was looked for.
-    - ``forgotten``: the CRD is gone, or no target any more.
+    - ``idle``: nothing is due. ``settling``: work is due, but the CRD changed only a moment ago.
+    - ``started``, ``progress`` (every few seconds): a run is in progress.
+    - ``finished``: nothing is left to do. ``failed``: work is left and will be retried. ``stopped``: a shutdown or the
+      loss of leadership ended the run early.
+    - ``refused``: the CRD cannot be migrated in its present state; the reconciler will check it again.
+    - ``references``: a search for references to its versions has ended.
+    - ``forgotten``: the CRD was deleted, or is no longer a target.
     """
 
     IDLE = "idle"
@@ -68,23 +68,23 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationDetails:
-    """One thing that happened to a CRD.
+    """One event of a CRD with its details.
 
     Attributes:
-        event: what it was.
-        at: when, by the wall clock.
-        crd, uid: which CRD; the uid is empty where it could not be read.
-        due: the phases that are due; of a run, those that were when it began.
-        storage_version, stored_versions: as last known.
-        objects, requests: of this run so far, by the names of ``ObjectCounts`` and ``Requests``.
-        expected, remaining: objects that there are as far as the lists show, and those of them not finished yet.
+        event: the event.
+        at: the time, by the wall clock.
+        crd, uid: the CRD; the uid is empty if it could not be read.
+        due: the phases that are due; for a run, those that were due at its start.
+        storage_version, stored_versions: the last known values.
+        objects, requests: the counts of this run so far, by the names of ``ObjectCounts`` and ``Requests``.
+        expected, remaining: the number of objects as far as the lists show it, and of those not finished yet.
         pruned: whether this run trimmed ``status.storedVersions``.
-        duration_s: seconds since the run began.
-        message: one sentence for a person.
-        failed: the first objects (by name) that failed in this run, with what the API server said, cut if it is long.
-        failures: how many times in a row it failed or was refused.
-        requeue_after: seconds until it is looked at again without an event; None for never.
-        references: of the event ``references``, what was found of each version that may go.
+        duration_s: seconds since the start of the run.
+        message: one sentence for people.
+        failed: the first objects (by name) that failed in this run, with the API server's message, cut if it is long.
+        failures: the number of failures or refusals in a row.
+        requeue_after: seconds until the next reconcile without an event; None for never.
+        references: for the event ``references``, the references to each version that can be removed.
     """
 
     event: MigrationEvent
@@ -108,7 +108,7 @@ class MigrationDetails:
 
 
 def facts(crd: Crd, report: CrdReport | None = None) -> dict[str, Any]:
-    """Return the fields of details that a CRD and a report have, copied, since the run goes on counting."""
+    """Return the fields of details from a CRD and a report, copied, because the run continues to count."""
     known: dict[str, Any] = {
         "crd": crd.name,
         "uid": crd.uid,
@@ -135,7 +135,7 @@ def _counted(counts: ObjectCounts | Requests) -> Mapping[str, int]:
 
 
 def finding(report: CrdReport) -> str:
-    """Return a sentence on what a finished run did."""
+    """Return a sentence about the work of a finished run."""
     objects = report.objects
     parts = [f"{objects.listed} objects: {objects.rewritten} rewritten, {objects.translated} translated"]
     parts += [
@@ -151,18 +151,18 @@ def finding(report: CrdReport) -> str:
 
 
 def progress(report: CrdReport) -> str:
-    """Return a sentence on how far a run is, and what it waits for."""
+    """Return a sentence about the progress of a run, and what it waits for."""
     done = f"{report.done} of {report.expected} objects are done"
     return "; ".join(filter(None, (done, failures(report), report.waits.sentence())))
 
 
 def outcome(report: CrdReport) -> str:
-    """Return a sentence on why a run did not finish, with what the API server said about the first that failed."""
+    """Return a sentence about why a run did not finish, with the API server's message about the first failed object."""
     return failures(report) or report.unfinished or report.pruned_reason
 
 
 def failures(report: CrdReport) -> str:
-    """Return a sentence on the objects that failed, empty where none did."""
+    """Return a sentence about the failed objects, empty if none failed."""
     objects = report.objects
     if not objects.failed:
         return ""
@@ -173,9 +173,9 @@ def failures(report: CrdReport) -> str:
 
 
 def first_failures(report: CrdReport) -> tuple[ObjectFailure, ...]:
-    """Return a few of the failures, the same ones each time, their messages on one line and cut where they are long.
+    """Return a few of the failures, always the same ones, with long messages cut and each message on one line.
 
-    The messages hold no values of objects: ``restow.migrator.decide.errortable`` takes out what the API server quotes.
+    The messages contain no values of objects: ``restow.migrator.decide.errortable`` removes the API server's quotes.
     """
     first = heapq.nsmallest(_FIRST, report.failures, key=lambda each: (each.namespace, each.name))
     return tuple(replace(each, message=_cut(each.message)) for each in first)
@@ -187,20 +187,20 @@ def _cut(message: str) -> str:
 
 
 _FIRST = 3
-_LONGEST = 300  # characters; three of them fit an Event
+_LONGEST = 300  # characters; three messages fit into an Event
 
 
 _log = logging.getLogger(__name__)
 
 Hook: TypeAlias = Callable[[MigrationDetails], Awaitable[None] | None]
-"""Receives everything that happens, in the migrator's event loop; a plain function must not block."""
+"""Receives all events, in the migrator's event loop; a plain function must not block."""
 
 _FIRST_PROGRESS_S = 1.0
-_HOOK_S = 10.0  # that an asynchronous hook gets; a migration does not wait for those who watch it
+_HOOK_S = 10.0  # seconds for an asynchronous hook; a migration does not wait longer for its observers
 
 
 class RunHooks:
-    """Observes a run: keeps its report, which grows, and knows whether it looks at objects yet, and has ended."""
+    """Observes a run: keeps its growing report, and records when it starts on objects and when it ends."""
 
     def __init__(self, crd: Crd, due: tuple[Phase, ...]) -> None:
         self.crd = crd
@@ -211,23 +211,23 @@ class RunHooks:
         self._ended = asyncio.Event()
 
     def at(self, moment: Moment, report: CrdReport) -> None:
-        """Take note of a moment of the migration."""
+        """Record a moment of the migration."""
         self.report = report
         if moment in (Moment.NATIVE, Moment.WRITING):
             self.began = True
             self._looks.set()
 
     def end(self) -> None:
-        """Take note of its end."""
+        """Record the end of the run."""
         self._ended.set()
         self._looks.set()
 
     async def looks_or_ends(self) -> None:
-        """Wait until it looks at objects, or ends without."""
+        """Wait until the run starts on objects, or ends."""
         await self._looks.wait()
 
     async def ends_within(self, seconds: float) -> bool:
-        """Wait for its end, but not longer than that."""
+        """Wait for the end of the run, at most for some seconds; return whether it ended."""
         try:
             async with asyncio.timeout(seconds):
                 await self._ended.wait()
@@ -240,9 +240,9 @@ class Hooks:
     """Calls the hooks, one after the other; one that fails or hangs is logged and does not disturb the others.
 
     Args:
-        hooks: what to call.
-        clock: its ``now`` and ``monotonic``.
-        progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
+        hooks: the hooks to call.
+        clock: gives ``now`` and ``monotonic``.
+        progress_s: seconds between two ``progress`` events of a run; the first ones come sooner.
     """
 
     def __init__(self, hooks: Sequence[Hook], clock: Clock, progress_s: float) -> None:
@@ -251,7 +251,7 @@ class Hooks:
         self._progress_s = progress_s
 
     async def call(self, event: MigrationEvent, crd: Crd | str, report: CrdReport | None = None, **more: Any) -> None:
-        """Pass on what happened to a CRD, or to one that could not be read; ``more`` are fields of the details."""
+        """Call the hooks for an event of a CRD, by name if it could not be read; ``more`` are fields of the details."""
         known = {"crd": crd} if isinstance(crd, str) else facts(crd, report)
         details = MigrationDetails(event=event, at=self._clock.now(), **(known | more))
         for hook in self._hooks:
@@ -264,13 +264,13 @@ class Hooks:
                 _log.error("%s: a hook failed: %s", details.crd, describe_failure(broken))
 
     async def follow(self, run: RunHooks, failures: int) -> None:
-        """Report a run from its first look at objects to its end; ``failures`` counts the failed runs before it."""
+        """Report a run from its first request for objects to its end; ``failures`` counts the failed runs before it."""
         await run.looks_or_ends()
         if not run.began:
             return
         begun = self._clock.monotonic()
         more: dict[str, Any] = {"due": run.due, "failures": failures}
-        # The run read the CRD once more: it may have changed since ``due`` was found.
+        # The run read the CRD once more, and the CRD may have changed since ``due`` was computed.
         stored = ", ".join(run.report.stored_before or run.crd.stored_versions)
         storage = run.report.storage_version or run.crd.storage.name
         message = f"due: {', '.join(run.due)}; stored at {stored}, to be at {storage}"

@@ -1,4 +1,4 @@
-"""Structured logs of a migration: one line for each thing that happened, its numbers as fields of the record."""
+"""Structured logs of a migration: one line per event, with its numbers as fields of the record."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LEVELS = {
 
 
 def log_details(details: MigrationDetails) -> None:
-    """A hook that logs: what needs attention as warnings, what finds nothing to do for debugging only.
+    """Log an event, as a hook: problems as warnings, events without work at the level debug.
 
-    The record has an attribute ``migration``, a flat dict that a JSON formatter can write out.
+    The record has an attribute ``migration``, a flat dict that a JSON formatter can write.
     """
     level = _LEVELS.get(details.event, logging.INFO)
     if not _log.isEnabledFor(level):
@@ -61,7 +61,7 @@ def log_details(details: MigrationDetails) -> None:
 
 
 def _again(details: MigrationDetails) -> str:
-    """Say when it is looked at again; a run that was stopped goes on in another process, or never."""
+    """Return when the CRD is reconciled again; a stopped run continues in another process, or never."""
     after = details.requeue_after
     if after is None or details.event is MigrationEvent.STOPPED:
         return ""

@@ -1,6 +1,6 @@
 """Prometheus metrics of a migration. Needs the extra ``restow[operator]``; nothing else imports this module.
 
-The series of a CRD that is gone, or no longer a target, are removed.
+The module removes the series of a CRD that was deleted or is no longer a target.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OUTCOMES = ("rewritten", "current", "translated", "stripped", "gone", "failed",
 
 
 class MigrationMetrics:
-    """A hook that counts, in a registry; make one for each registry, and give it to any number of migrators.
+    """A hook that counts in a registry; create one per registry, for any number of migrators.
 
     ====================================================  ==================================================
     ``restow_migrator_runs_total{crd,result}``            finished, failed, stopped or refused
@@ -45,7 +45,7 @@ class MigrationMetrics:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry)
 
-        # Of the run under way, by CRD: what of it was counted already.
+        # The counts of the current run that were already added, by CRD.
         self._counted: dict[str, dict[tuple[Counter, str], int]] = {}
         self._runs = counter("runs_total", "Migrations of a CRD, by how they ended.", "result")
         self._objects = counter("objects_total", "Objects, by what a run did with them.", "outcome")
@@ -70,7 +70,7 @@ class MigrationMetrics:
         )
 
     def __call__(self, details: MigrationDetails) -> None:
-        """Count what happened."""
+        """Count an event."""
         crd, event = details.crd, details.event
         if event is MigrationEvent.FORGOTTEN:
             self._forget(crd)
@@ -78,7 +78,7 @@ class MigrationMetrics:
         if event in (*_ENDS, MigrationEvent.REFUSED):
             self._runs.labels(crd, event.value).inc()
         if not details.uid:
-            return  # it could not even be read, so nothing is known of it
+            return  # the CRD could not be read, so nothing is known about it
         self._due.labels(crd).set(bool(details.due) and event is not MigrationEvent.FINISHED)
         if details.stored_versions:
             self._stored.labels(crd).set(len(details.stored_versions))
@@ -95,13 +95,13 @@ class MigrationMetrics:
             self._ended(details)
 
     def elected(self, details: ElectionEvent) -> None:
-        """Take note of a change of leadership: the ``election_hook`` of a migrator."""
+        """Record a change of leadership, as the ``election_hook`` of a migrator."""
         self._leading.labels(details.lease).set(details.leading)
 
     def _count(self, details: MigrationDetails) -> None:
-        """Count what was done since the last look at this run.
+        """Add the counts since the previous event of this run.
 
-        The numbers of a run begin again with another pass, some of them. A counter keeps what it counted before.
+        Some numbers of a run restart with another pass. A counter keeps its previous count.
         """
         crd = details.crd
         before = self._counted.setdefault(crd, {})

@@ -1,12 +1,12 @@
 """The reconciler that an operator embeds: it watches CRDs and starts the phases that are due.
 
-``Migrator.reconcile`` reconciles one CRD. It reads the CRD, and nothing else unless something is due, and returns when
-to look again. A complete run leaves a proof, and only what the proof does not cover is due (``due_phases``), so a
-reconciler with nothing to do reads no object. ``Migrator.run_forever`` watches the CRDs and reconciles each one that
-changes, in one process at a time.
+``Migrator.reconcile`` reconciles one CRD, and returns when to reconcile again. Unless work is due, it reads only the
+CRD. A complete run writes a proof, and only work that the proof does not cover is due (``due_phases``), so a reconciler
+without work reads no object. ``Migrator.run_forever`` watches the CRDs and reconciles each one that changes, in one
+process at a time.
 
-What the reconciler remembers (``Memory``) may be lost: the proofs are on the CRDs too, and a reconciler that forgets to
-wait looks once more.
+The reconciler's memory (``Memory``) may be lost: the proofs are on the CRDs too, and a reconciler that forgets to wait
+only checks once more.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ __all__ = ["Memory", "Migrator", "due_phases"]
 
 
 def due_phases(crd: Crd, options: Options, remembered: str = "") -> tuple[Phase, ...]:
-    """Return the phases that are due, in the order in which they happen; none where nothing has to be done.
+    """Return the phases that are due, in the order of their execution.
 
     Args:
-        crd: the CRD as it is.
-        options: what is asked for.
-        remembered: the proof of this process's own last run, which it may have had no right to leave on the CRD.
+        crd: the current CRD.
+        options: the options of the migration.
+        remembered: the proof of this process's own last run, which it may not have been allowed to write on the CRD.
     """
     proven = what_is_proved(crd, remembered)
     due = {
@@ -76,25 +76,25 @@ class _Remembered:
 
 @dataclass(slots=True)
 class Memory:
-    """By name of the CRD; times are seconds of a monotonic clock.
+    """The reconciler's memory, by name of the CRD; times are seconds of a monotonic clock.
 
-    A CRD whose run failed is left alone for a while, also if clients write its status or annotations meanwhile. A
-    change of its spec ends that, since it may be the fix.
+    The reconciler backs off from a CRD whose run failed, even if clients write its status or annotations meanwhile. A
+    change of its spec ends the back-off, because it may be the fix.
     """
 
     backoff: Backoff
     _crds: dict[str, _Remembered] = field(default_factory=dict)
 
     def proof(self, name: str) -> str:
-        """Return the proof of this process's own last run; empty where there is none."""
+        """Return the proof of this process's own last run; empty if there is none."""
         return self._crds[name].proof if name in self._crds else ""
 
     def finished(self, name: str, proof: str) -> None:
-        """Remember a run that finished."""
+        """Remember a finished run."""
         self._crds[name] = _Remembered(proof=proof)
 
     def calm(self, name: str) -> None:
-        """Forget failures: nothing is due, or not for a reason that is one."""
+        """Forget failures, because nothing is due, or the delay is not a failure."""
         known = self._crds.get(name)
         self._crds[name] = _Remembered(proof=known.proof if known is not None else "")
 
@@ -107,22 +107,22 @@ class Memory:
         return delay
 
     def refused(self, name: str, chance: float, at_least: float = 0.0) -> float:
-        """Count a look that came to nothing but cost nothing; return the seconds until the next one."""
+        """Count an attempt that was refused before any work; return the seconds until the next one."""
         return self._count(self._crds.setdefault(name, _Remembered()), chance, at_least)
 
     def failures(self, name: str) -> int:
-        """How many times in a row it failed or was refused."""
+        """Return the number of failures or refusals in a row."""
         return self._crds[name].failures if name in self._crds else 0
 
     def wait(self, crd: Crd, now: float) -> float:
-        """Return the seconds for which a CRD, as it is, is still left alone."""
+        """Return the remaining seconds of the back-off for the current CRD."""
         known = self._crds.get(crd.name)
         if known is None or known.failed != (crd.uid, crd.generation):
             return 0.0
         return max(0.0, known.until - now)
 
     def forget(self, name: str) -> bool:
-        """Forget a CRD; return whether anything was known of it."""
+        """Forget a CRD; return whether there was anything to forget."""
         return self._crds.pop(name, None) is not None
 
     def _count(self, known: _Remembered, chance: float, at_least: float = 0.0) -> float:
@@ -146,30 +146,30 @@ class Migrator:
 
     Args:
         cluster: the API server.
-        targets: which CRDs: their names, options by name, or a function of the CRD (``in_group``, ``labelled``).
-        options: what is asked for, where the targets do not say otherwise; see ``Options.skip`` for its phases. By
-            default everything, resuming what another process began.
-        hooks: called for everything that happens, in this order; by default ``log_details`` and ``Events``.
-        converters: what converts objects of CRDs with strategy Webhook, by CRD; by default each CRD's own webhook.
-        workers: how many CRDs are migrated at once by ``run_forever``; ``options.rate`` holds for each.
-        lease: the Lease by which one of several processes is elected; None where the embedder has elected it already.
-            Operators with targets of their own need leases of their own.
-        lease_namespace: its namespace; by default the cluster's (a pod's own).
-        identity: this process, among those that stand for election.
-        timing: of the election.
-        grace: seconds that writes in flight get when ``run_forever`` is cancelled or leadership is lost; shorter than
-            what ``timing`` leaves between its deadline and its duration.
-        progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
-        backoff: delays after failures and refusals.
-        references_s: seconds between two searches for what else in the cluster names a version that may go
-            (``restow.migrator.references``), told in a condition of each CRD; None for no search. One search serves
-            all targets. It lists all resources, which takes rights that a migration does not.
-        controller_hook, election_hook: called for the watch and the election, for readiness; must not block.
-        clock: its ``monotonic``, ``now`` and ``sleep``.
-        chance: spreads waits; give a seeded one to make a run repeatable.
+        targets: the CRDs: their names, options by name, or a function of the CRD (``in_group``, ``labelled``).
+        options: the options for targets without their own; see ``Options.skip`` for its phases. The default is
+            everything, with resuming the work of other processes.
+        hooks: called for every event, in this order; by default ``log_details`` and ``Events``.
+        converters: the converters for CRDs with strategy Webhook, by CRD; by default each CRD's own webhook.
+        workers: the number of CRDs that ``run_forever`` migrates concurrently; ``options.rate`` applies to each.
+        lease: the Lease that elects one of several processes; None if the embedder has already elected this one.
+            Operators with different targets need different leases.
+        lease_namespace: the namespace of the Lease; by default the cluster's (the pod's) namespace.
+        identity: the identity of this process in the election.
+        timing: the timing of the election.
+        grace: seconds for writes in flight when ``run_forever`` is cancelled or leadership is lost; less than the time
+            between the deadline and the duration in ``timing``.
+        progress_s: seconds between two ``progress`` events of a run; the first ones come sooner.
+        backoff: the delays after failures and refusals.
+        references_s: seconds between two searches for references to versions that can be removed
+            (``restow.migrator.references``), with the result in a condition of each CRD; None for no search. One search
+            covers all targets. It lists all resources, which needs more rights than a migration.
+        controller_hook, election_hook: called for events of the watch and the election, for readiness; must not block.
+        clock: gives ``monotonic``, ``now`` and ``sleep``.
+        chance: spreads waits; a seeded one makes a run repeatable.
 
     Raises:
-        ValueError: no targets, or options that cannot finish a CRD (a dry run, a part of the objects).
+        ValueError: there are no targets, or the options cannot finish a CRD (a dry run, a part of the objects).
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Migrator:
             msg = f"references_s is the period of a search in seconds, or None, not {references_s!r}"
             raise ValueError(msg)
         self._cluster = cluster
-        # What it looks at is tried again for a moment only: it is looked at again anyway, without keeping a worker.
+        # Reads are retried only for a moment, because the next reconcile reads again without blocking a worker.
         self._looking = RetryingCluster(cluster, patience_s=_LOOK_S)
         self._choice = choice(targets, options or Options(resume=True))
         self._hooks = Hooks((log_details, Events(cluster)) if hooks is None else hooks, clock, progress_s)
@@ -221,9 +221,9 @@ class Migrator:
     async def run_forever(self) -> None:
         """Watch the CRDs and reconcile the targets, while this process leads; until cancelled.
 
-        On cancellation no object is begun any more, writes in flight are finished within ``grace``, and then the lease
-        is released, so that another process goes on at once. When leadership is lost it is the same, before another
-        process can lead; this one then stands for election again. Signals are the embedder's business.
+        On cancellation the migrator starts no further object, finishes writes in flight within ``grace``, and then
+        releases the lease, so that another process continues immediately. A loss of leadership has the same effect,
+        before another process can lead; this process then stands for election again. The embedder handles signals.
 
         Raises:
             KubeError: CRDs cannot be watched: RBAC (403), credentials (401).
@@ -244,7 +244,7 @@ class Migrator:
         await elector.run(self._lead)
 
     async def _lead(self) -> None:
-        """Reconcile until cancelled; then end the runs under way by ``stop``, long before they are cancelled."""
+        """Reconcile until cancelled; then end the current runs by ``stop``, long before they are cancelled."""
         stop = asyncio.Event()
 
         async def reconcile(key: Key) -> ReconcileResult:
@@ -261,7 +261,7 @@ class Migrator:
             clock=self._clock,
             chance=self._chance.random,
         )
-        # Not in a TaskGroup, which would keep a second cancellation to itself. It is awaited to its end all the same.
+        # Not in a TaskGroup, which would not pass on a second cancellation. This method still awaits its end.
         running = asyncio.ensure_future(controller.run())
         cancelled: asyncio.CancelledError | None = None
         while not running.done():
@@ -270,24 +270,24 @@ class Migrator:
             except asyncio.CancelledError as error:
                 cancelled = error
                 stop.set()
-                running.cancel()  # it drains; the second time, when others may lead, it ends at once
+                running.cancel()  # it drains; on the second cancellation, when others may lead, it ends immediately
         if cancelled is not None:
             raise cancelled from (None if running.cancelled() else running.exception())
         await running
 
     async def reconcile(self, crd_name: str, *, stop: asyncio.Event | None = None) -> ReconcileResult:
-        """Reconcile one CRD: do what is due. Safe to call at any time and any number of times.
+        """Reconcile one CRD: do the work that is due. Safe to call at any time and any number of times.
 
-        Where nothing is due, this costs one read of the CRD, or none if its name is no target's. Hooks receive what
-        goes wrong, and it is tried again later: this raises no error of the API server.
+        If nothing is due, this costs one read of the CRD, or none if no target has its name. The method raises no error
+        of the API server: hooks receive failures, and a later reconcile retries.
 
         Args:
             crd_name: ``<plural>.<group>``.
-            stop: when set, no new object is begun, writes in flight are finished, and this returns. Cancelling it
-                instead cuts them off, which loses nothing either, but leaves no report of what remains.
+            stop: when it is set, the run starts no further object, finishes writes in flight, and returns. A
+                cancellation aborts these writes instead, which also loses nothing, but gives no report of the rest.
 
         Returns:
-            When to look again without an event: ``requeue_after`` in seconds, or None.
+            When to reconcile again without an event: ``requeue_after`` in seconds, or None.
         """
         if self._choice.excludes(crd_name):
             return _NEVER
@@ -320,7 +320,7 @@ class Migrator:
         return result
 
     async def _look(self, searches: ReferenceSearches, crd: Crd, stop: asyncio.Event) -> ReconcileResult:
-        """Tell what else names the versions of a CRD, once in a period."""
+        """Report the references to the versions of a CRD, once per period."""
         if (wait := searches.wait(crd)) > 0:
             return ReconcileResult(wait)
         found = await searches.take(crd, stop)
@@ -335,7 +335,7 @@ class Migrator:
         return ReconcileResult(wait)
 
     async def _read(self, name: str) -> ReadCrd | None:
-        """Read the CRD; None if there is none."""
+        """Read the CRD; return None if it does not exist."""
         try:
             return await read_crd(self._looking, name)
         except MigrationRefused as error:
@@ -374,7 +374,7 @@ class Migrator:
         return ReconcileResult(after)
 
     async def _migrate(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> CrdReport:
-        """Run the migration, and report its progress to the hooks meanwhile."""
+        """Run the migration, and meanwhile report its progress to the hooks."""
         run = RunHooks(crd, due)
         migration = Migration(
             self._cluster,
@@ -396,29 +396,29 @@ class Migrator:
                 _log.error("%s: %s: %s", crd.name, broken, describe_failure(cause) if cause is not None else "")
                 return broken.reports[-1]
             except KubeError as caught:
-                error = caught  # raised below, out of the group that would wrap it
+                error = caught  # raised below, outside of the group, which would wrap it
             finally:
                 run.end()
         raise error
 
     async def _remember(self, start: Crd, options: Options, proof: str) -> float | None:
-        """Take note of what a run proved, if nothing is due by it; return when to look again."""
+        """Remember the proof of a run if nothing is due with it; return when to reconcile again."""
         read = await self._read(start.name)
         if read is None or not proof or due_phases(read.crd, options, proof):
-            return 0.0  # it changed meanwhile, or a run of another process failed, so something may be due
+            return 0.0  # the CRD changed, or a run of another process failed, so work may be due
         await self._leave(read.crd, proof)
         return None
 
     async def _extend_proof(self, crd: Crd) -> None:
-        """Write the proof down for the CRD's present generation: one that is two changes old proves nothing."""
+        """Write the proof for the CRD's present generation, because a proof that is two changes old is invalid."""
         proof = extended(what_is_proved(crd, self._memory.proof(crd.name)))
         if proof is not None:
             await self._leave(crd, proof.encode())
 
     async def _leave(self, crd: Crd, proof: str) -> None:
-        """Leave a proof on the CRD; without the right to, remember it.
+        """Write a proof on the CRD; without the right, remember it.
 
-        One that stands on the CRD is not remembered: a restore of etcd takes it away with what it speaks of.
+        A proof on the CRD is not remembered, so that a restore of etcd removes it together with the objects.
         """
         said = ""
         try:
@@ -430,7 +430,7 @@ class Migrator:
             _log.warning("the proof could not be left on %s (%s): the next process looks again", crd.name, said)
 
     async def _unread(self, name: str, error: Exception) -> ReconcileResult:
-        """The CRD could not be read, or is none that can be understood."""
+        """Handle a CRD that could not be read, or is malformed."""
         after = self._memory.refused(name, self._chance.random(), at_least=requested_wait(error))
         said = describe_failure(error) if isinstance(error, KubeError) else str(error)
         event = MigrationEvent.FAILED if isinstance(error, KubeError) else MigrationEvent.REFUSED
@@ -447,7 +447,7 @@ class Migrator:
 
 
 def _as_asked(report: CrdReport, options: Options) -> bool:
-    """Whether a complete run also pruned, where that was asked for."""
+    """Return whether a complete run also pruned, if the options ask for it."""
     return not options.prunes or report.stored_after == (report.storage_version,)
 
 

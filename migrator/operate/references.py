@@ -1,8 +1,8 @@
-"""References to versions that may go, for a reconciler: searched for on a period, and told in a condition of the CRD.
+"""Search periodically for references to versions that can be removed, and report them in a condition of the CRD.
 
-A search lists all resources of the cluster, so one search serves all CRDs: ``ReferenceSearches`` gathers the CRDs for a
-moment before the first one, and keeps the result for the period. ``condition`` is what the CRD's status says of it. A
-right that is missing is a part of the result, never an error.
+A search lists all resources of the cluster, so one search serves all CRDs: ``ReferenceSearches`` collects CRDs for a
+moment before the first search, and keeps the result for the period. ``condition`` returns the condition for the CRD's
+status. A missing right is a part of the result, never an error.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from restow.migrator.references.verdict import not_looked_at, standing
 __all__ = ["NO_REFERENCES", "ReferenceSearches", "condition", "write_condition"]
 
 NO_REFERENCES: Final = "restow.dev/NoReferences"
-"""The type of the condition: nothing that was looked at names a version other than that of storage and fails without
-it."""
+"""The type of the condition: no reference that the search found names a version other than the storage version and
+fails without it."""
 
 _FIELD_MANAGER: Final = "restow-references"
 _GATHER_S: Final = 30.0
-"""Seconds before the first search of a CRD, in which the others of a process that has just started arrive."""
+"""Seconds before the first search for a CRD, in which a starting process adds its other CRDs."""
 
 _LONGEST: Final = 4000
-"""Characters of a message. The JSON of ``restow references`` has everything."""
+"""The most characters of a message. The JSON of ``restow references`` has everything."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ Found = tuple[FoundReferences, ...]
 
 @dataclass(slots=True)
 class _Searched:
-    """What is known of one CRD: its versions, when to search, and a result that no caller has taken yet."""
+    """The state of one CRD: its versions, the time of the next search, and a result that no caller has taken yet."""
 
     versions: tuple[SoughtVersion, ...]
     due: float
@@ -53,12 +53,12 @@ class _Searched:
 
 
 class ReferenceSearches:
-    """Searches for references to all CRDs that it has been asked about, once in a period.
+    """Searches once per period for references to all CRDs that callers have asked for.
 
     Args:
         cluster: the API server.
         every_s: seconds between two searches.
-        clock: its ``monotonic``.
+        clock: gives ``monotonic``.
     """
 
     def __init__(self, cluster: Cluster, every_s: float, clock: Clock) -> None:
@@ -69,7 +69,7 @@ class ReferenceSearches:
         self._turn = asyncio.Lock()
 
     def wait(self, crd: Crd) -> float:
-        """Return the seconds until there is something to tell of a CRD; a change of its versions makes it soon."""
+        """Return the seconds until there is a result for a CRD; a change of its versions brings the search forward."""
         now, versions = self._clock.monotonic(), old_versions(crd)
         known = self._known.get(crd.name)
         if known is None or known.versions != versions:
@@ -77,7 +77,7 @@ class ReferenceSearches:
         return 0.0 if known.news is not None else max(0.0, known.due - now)
 
     async def take(self, crd: Crd, stop: asyncio.Event) -> Found | None:
-        """Return a result that was not taken yet, of a search for all CRDs if it is due; None if ``stop`` came first.
+        """Return a result that was not taken yet, after a search if one is due; None if ``stop`` was set first.
 
         Call it when ``wait`` returned 0.
         """
@@ -89,7 +89,7 @@ class ReferenceSearches:
             return taken
 
     def forget(self, name: str) -> None:
-        """Search no more for a CRD."""
+        """Stop searching for a CRD."""
         self._known.pop(name, None)
 
     async def _search(self, stop: asyncio.Event) -> bool:
@@ -115,11 +115,11 @@ class ReferenceSearches:
 
 
 def condition(crd: Crd, found: Sequence[FoundReferences], now: datetime) -> dict[str, Any] | None:
-    """Return the condition that says what was found; None where the CRD has it already.
+    """Return the condition with the references; None if the CRD has it already.
 
     Args:
-        crd: the CRD as read.
-        found: a result for each version that may go.
+        crd: the CRD as read from the cluster.
+        found: a result for each version that can be removed.
         now: the time of a transition.
     """
     status, reason = _verdict(found)
@@ -154,7 +154,7 @@ def _before(crd: Crd) -> dict[str, Any]:
 
 
 async def write_condition(cluster: Cluster, crd: Crd, told: dict[str, Any]) -> None:
-    """Write the condition by server-side apply, which leaves those of others alone; a refusal is logged."""
+    """Write the condition by server-side apply, which keeps other clients' conditions; log a refusal."""
     body = {
         "apiVersion": CRDS.api_version,
         "kind": "CustomResourceDefinition",

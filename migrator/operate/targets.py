@@ -1,6 +1,6 @@
 """Choose the CRDs that a reconciler migrates, and the options of each. Pure.
 
-An operator names its CRDs, with options for each if needed, or gives a function that chooses by the CRD.
+An operator names its CRDs, if needed with options for each, or passes a function that chooses them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
 
 
 Targets: TypeAlias = Iterable[str] | Mapping[str, Options] | Callable[[Crd], Options | bool | None]
-"""Names (``<plural>.<group>``), options by name, or a function that gives a CRD's options, or whether it is one."""
+"""Names (``<plural>.<group>``), options by name, or a function that returns a CRD's options or whether it is one."""
 
 
 def in_group(group: str) -> Callable[[Crd], bool]:
@@ -42,23 +42,23 @@ def labelled(key: str, value: str | None = None) -> Callable[[Crd], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a ``Targets`` means; made by ``choice``.
+    """The meaning of ``Targets``; ``choice`` creates it.
 
     Attributes:
-        names: the only names that can be targets, or None where the CRD has to be seen.
-        options_of: the options for a CRD, or None if it is no target.
+        names: the only names that can be targets, or None if a function decides from the CRD.
+        options_of: returns the options for a CRD, or None if it is not a target.
     """
 
     names: frozenset[str] | None
     options_of: Callable[[Crd], Options | None]
 
     def excludes(self, name: str) -> bool:
-        """Whether a CRD of this name is no target, whatever it holds."""
+        """Return whether no CRD of this name can be a target."""
         return self.names is not None and name not in self.names
 
 
 def choice(targets: Targets, default: Options) -> Choice:
-    """Return what is meant by targets.
+    """Return the choice for targets.
 
     Raises:
         ValueError: no target is given, a name is not ``<plural>.<group>``, or the options do not finish a CRD.
@@ -90,7 +90,7 @@ def _options(chosen: Options | bool | None, default: Options) -> Options | None:
 
 
 def _check(options: Options) -> None:
-    """A reconciler is done when a CRD is; a run that cannot finish one would begin again for ever."""
+    """Refuse options with which a run cannot finish a CRD, because the reconciler would repeat it forever."""
     unfit = {
         "namespace or selector": options.partial,
         "shard": options.shard is not None,

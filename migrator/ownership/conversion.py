@@ -1,31 +1,32 @@
-"""Find what one managedFields entry owns at the storage version, by converting the part of the object that it owns.
+"""Find the fields that a managedFields entry owns at the storage version, by converting the owned part of the object.
 
 For an entry of another version, under strategy Webhook (``docs/migrating.md``, *Through a conversion webhook*),
-``convert_entry`` converts the owned part alone:
+``convert_entry`` converts only the owned part:
 
-1. the live object, converted to the entry's version, is cut down to the part that the entry owns;
-2. that part alone is converted to the storage version. Its fields that the live object has, too, are owned there;
-3. if the result has fields that the entry does not name, and they do not hold the value of an owned field that is no
-   longer where it was, the part is converted once more without what is owned in it. A field that appears again comes
-   from nothing owned: typed converters make up empty values;
-4. if the result lacks fields that the entry names, it is converted back. A field that is still missing then was not
-   carried over.
+1. It converts the live object to the entry's version and reduces it to the part that the entry owns.
+2. It converts this part to the storage version. The entry owns the resulting fields that the live object has too.
+3. If the result has fields that the entry does not name, and they do not have the value of an owned field that moved,
+   it converts the part again without the owned values. A field that appears again does not come from an owned field:
+   typed converters add empty values.
+4. If the result lacks fields that the entry names, it converts the result back. A field that is then still missing was
+   not carried over.
 
-A conversion may put a field where a field of another manager says (a discriminated union), or make one of two. The
-part that an entry owns, converted alone, then comes out without it. For that, ``leave_one_out`` converts the whole
-object:
+The place of a field may depend on a field of another manager (a discriminated union), or a conversion may make one
+field of two. The owned part, converted alone, then lacks the field. For such fields ``leave_one_out`` converts the
+whole object:
 
-1. the whole object at the entry's version is converted to the storage version twice: as it is, and without the lost
-   fields. The lost fields own what differs. They do not own what only moved: the place of a field may depend on
-   another field, but its value is still there in the object without that one;
-2. the way back is the proof: the live object, without what differs, is converted to the entry's version. The lost
-   fields that do not change by that are not carried over.
+1. It converts the whole object from the entry's version to the storage version twice: with and without the lost fields.
+   The lost fields own the differences. They do not own values that only moved: the place of a field may depend on
+   another field, but its value is still present in the object without that field.
+2. The conversion back is the proof: it converts the live object, without the differences, to the entry's version. Lost
+   fields that do not change by this are not carried over.
 
-Several owners of one field each get what differs: without it, it is gone for all. What a conversion wrote into labels
-or annotations is left out on both ways, since it may bring back what was left out.
+If several managers own one field, each of them gets the differences, because without the field they disappear for all.
+Both conversions leave out labels and annotations that a conversion wrote, because they could restore the removed
+fields.
 
-Generators ask for the conversions: they yield what is to be converted and receive the answers, so that the caller can
-send the conversions of many entries together.
+The functions are generators that request conversions: they yield objects to convert and receive the answers, so that
+the caller can send the conversions of many entries together.
 """
 
 from __future__ import annotations
@@ -65,32 +66,32 @@ __all__ = [
 _T = TypeVar("_T")
 
 METADATA = "f:metadata"
-"""The part of a set that needs no conversion: labels, finalizers and the like are the same in every version."""
+"""The part of a set that needs no conversion: labels, finalizers and so on are the same in every version."""
 
 NOBODYS = frozenset({"apiVersion", "kind", "metadata"})
 """The parts of an object that are not converted field by field."""
 
 
 class Conversion(NamedTuple):
-    """An object, and the version (``group/version``) that it is wanted at."""
+    """An object to convert, and the target version (``group/version``)."""
 
     obj: Json
     api_version: str
 
 
 Steps: TypeAlias = Generator[list[Conversion], Sequence[Answer], _T]
-"""A piece of work that asks for conversions, batch by batch, and is sent the answers in the same order."""
+"""A generator that yields batches of conversions, and receives their answers in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedEntry:
-    """What became of one entry.
+    """The result for one entry.
 
     Attributes:
-        fields: what it owns at the storage version (metadata not among it).
-        complete: everything that it owns of the object is among it.
-        failure: why that could not be found out, or empty.
-        lost: what is not among it, by its path at the entry's version.
+        fields: the fields that it owns at the storage version, without metadata.
+        complete: whether ``fields`` covers everything that it owns of the object.
+        failure: why the fields could not be determined, or empty.
+        lost: the owned values that ``fields`` does not cover, by their path at the entry's version.
     """
 
     fields: FieldSet = field(default_factory=dict)
@@ -101,7 +102,7 @@ class ConvertedEntry:
 
 @dataclass(frozen=True, slots=True)
 class VersionConverter:
-    """From where to where: versions (``group/version``) and their schemas."""
+    """The source and target versions (``group/version``) and their schemas."""
 
     source: str
     target: str
@@ -110,7 +111,7 @@ class VersionConverter:
 
 
 class Live:
-    """The live object at the storage version, and what there is to own of it."""
+    """The live object at the storage version, with its fields that can be owned."""
 
     def __init__(self, obj: Json, schema: Schema) -> None:
         self.obj = obj
@@ -119,7 +120,7 @@ class Live:
 
     @functools.cached_property
     def spots(self) -> frozenset[Path]:
-        """Where something is owned, or anything within."""
+        """The paths of fields that can be owned, and of all their parents."""
         return frozenset(path[:length] for path in self.members for length in range(1, len(path) + 1))
 
 
@@ -128,12 +129,12 @@ class _NoAnswer(Exception):
 
 
 def convert_entry(fields: FieldSet, whole: Json, live: Live, versions: VersionConverter) -> Steps[ConvertedEntry]:
-    """Find out what one entry owns at the storage version.
+    """Find the fields that one entry owns at the storage version.
 
     Args:
-        fields: what it owns at its version.
+        fields: the fields that it owns at its version.
         whole: the live object at that version.
-        live: the live object.
+        live: the live object at the storage version.
         versions: the two versions.
     """
     mine = project(without(fields, METADATA), body_of(whole), versions.old)
@@ -152,7 +153,7 @@ def convert_entry(fields: FieldSet, whole: Json, live: Live, versions: VersionCo
 
 
 def _ask(obj: Json, api_version: str) -> Steps[Json | None]:
-    """Ask for one object; None where it is refused."""
+    """Convert one object; return None if the converter refuses it."""
     [answer] = yield [Conversion(obj, api_version)]
     if isinstance(answer, Unconverted):
         if answer.refused:
@@ -164,16 +165,16 @@ def _ask(obj: Json, api_version: str) -> Steps[Json | None]:
 def _images(
     fields: FieldSet, whole: Json, mine: Projection, live: Live, versions: VersionConverter
 ) -> Steps[set[Path] | None]:
-    """Steps 2 and 3: what becomes of the part; None where it is refused."""
+    """Return the image of the owned part (steps 2 and 3); None if the converter refuses the part."""
     image = yield from _ask(_shown(whole, fields, mine.part), versions.target)
     if image is None:
         return None
     members = members_of(body_of(image), versions.new)
     there, own = live.members, mine.owned
-    said: set[_Text] | None = None  # most entries own nothing of which it is asked
+    said: set[_Text] | None = None  # computed on demand, because most entries need it for no field
     found = set()
     for path, value in members.items():
-        # An empty value in the place of another one is none, nor is another value that says nothing of the part.
+        # An empty value in place of another one does not count, nor does a value that contains nothing of the part.
         if path not in there or not shows(members, path, there[path]):
             continue
         if path not in own and not same(value, there[path]):
@@ -196,7 +197,7 @@ def _images(
 def _lost(
     fields: FieldSet, mine: Projection, converted: set[Path], live: Live, versions: VersionConverter
 ) -> Steps[Members]:
-    """Step 4: what of the part is nowhere in what was carried over."""
+    """Return the values of the part that were not carried over (step 4)."""
     missing = {path: value for path, value in mine.owned.items() if path not in converted}
     if not missing or not converted:
         return missing
@@ -207,7 +208,7 @@ def _lost(
 
 
 def _shown(obj: Json, fields: FieldSet, part: Json) -> Json:
-    """A part of an object, with the labels and annotations that are owned with it: they may mean a field elsewhere."""
+    """Return a part of an object with its owned labels and annotations, which another version may have as fields."""
     metadata = obj.get("metadata") or {}
     shown = {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}
     about = fields.get(METADATA, {})
@@ -224,12 +225,12 @@ def body_of(obj: Json) -> Json:
 
 
 def members_of(body: Json, schema: Schema) -> Members:
-    """What there is to own; a list that is empty among it, which an entry may name all the same."""
+    """Return the fields that can be owned, including empty lists, which an entry may name too."""
     return owned(body, schema, empty_lists=True)
 
 
 def _places(mine: Projection, live: Live, versions: VersionConverter) -> set[Path]:
-    """Objects that are owned as places only, as far as they have the same place in the storage version."""
+    """Return the objects that are owned only as places and have the same place in the storage version."""
     if not mine.places:
         return set()
     there = project(from_paths(mine.places), live.body, versions.new)
@@ -239,15 +240,15 @@ def _places(mine: Projection, live: Live, versions: VersionConverter) -> set[Pat
 def _moved(
     gained: set[Path], members: Members, mine: Members, whole: Json, live: Live, versions: VersionConverter
 ) -> set[Path]:
-    """What certainly comes from something owned, although it would come out without anything owned, too.
+    """Return the paths that come from owned values, although the conversion yields them without owned values too.
 
-    An owned value can be just the empty one that a converter makes up. It has moved where the old version has nothing
-    at the path, the live object has the value, and something owned of that value is no longer where it was.
+    An owned value can equal the empty value that a converter adds. Such a value has moved if the old version has
+    nothing at the path, the live object has the value, and an owned field with that value is no longer at its place.
 
     Args:
-        gained: paths that come out, and that are not owned at the old version.
-        members: what comes out with all that is owned.
-        mine: what is owned at the old version.
+        gained: paths of the result that are not owned at the old version.
+        members: the fields of the result with all owned values.
+        mine: the owned fields at the old version.
         whole: the live object at the old version.
         live: the live object at the storage version.
         versions: the two versions.
@@ -261,7 +262,7 @@ def _moved(
 
 
 def shows(shown: Members, path: Path, value: Any) -> bool:
-    """Whether a field is there with a value, or with one that stands in its place; but none that says nothing."""
+    """Return whether a field has this value, or another, non-empty value in its place."""
     if path not in shown:
         return False
     found = shown[path]
@@ -274,7 +275,7 @@ _Text: TypeAlias = tuple[bool, Any]
 
 
 def texts_of(value: Any) -> Iterator[_Text]:
-    """The scalars of a value; true and 1 are two."""
+    """Yield the scalars of a value; true and 1 are different."""
     if isinstance(value, dict):
         for child in value.values():
             yield from texts_of(child)
@@ -286,12 +287,12 @@ def texts_of(value: Any) -> Iterator[_Text]:
 
 
 def _texts(values: Iterable[Any]) -> set[_Text]:
-    """The scalars of several values."""
+    """Return the scalars of several values."""
     return {text for value in values for text in texts_of(value)}
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same; true and 1 are not."""
+    """Return whether two values are equal; true and 1 are not."""
     if one != other:
         return False
     if isinstance(one, dict | list):
@@ -303,14 +304,14 @@ _STATUS = "f:status"
 
 
 class Lacking(NamedTuple):
-    """An entry that was not carried over whole: what it owns at its version, and what became of it so far."""
+    """An entry that was not carried over completely: its fields at its version, and its result so far."""
 
     fields: FieldSet
     converted: ConvertedEntry
 
 
 class _LostFields(NamedTuple):
-    """What an entry's lost fields say at the storage version."""
+    """The fields of the storage version that depend on an entry's lost fields."""
 
     lacking: Lacking
     paths: frozenset[Path]
@@ -319,12 +320,12 @@ class _LostFields(NamedTuple):
 def leave_one_out(
     entries: Sequence[Lacking], whole: Json, live: Live, versions: VersionConverter
 ) -> Steps[list[ConvertedEntry]]:
-    """Find out what entries of one version own at the storage version in addition, by their lost fields.
+    """Find the further fields that entries of one version own at the storage version through their lost fields.
 
     Args:
-        entries: those that lost fields.
+        entries: the entries that lost fields.
         whole: the live object at their version.
-        live: the live object.
+        live: the live object at the storage version.
         versions: the two versions.
     """
     stated = _stated(whole, live.obj)
@@ -351,7 +352,7 @@ def leave_one_out(
 def _differing(
     lost: Members, rest: Json, image: Json, without_it: Json, live: Live, versions: VersionConverter
 ) -> set[Path]:
-    """What the object has at the storage version by lost fields: it is missing, or another value, without them."""
+    """Return the fields of the storage version that are missing, or have another value, without the lost fields."""
     members, others = members_of(image, versions.new), members_of(without_it, versions.new)
     said = {text for value in lost.values() for text in texts_of(value)}
     there, here = Counter(_words(image)), Counter(_words(rest))
@@ -375,7 +376,7 @@ def _differing(
 def _proven(
     found: Sequence[_LostFields], whole: Json, live: Live, versions: VersionConverter
 ) -> Steps[list[ConvertedEntry]]:
-    """Keep, of the lost fields that say something, those that are not said any more without that."""
+    """Carry over the lost fields that change when the fields that depend on them are removed."""
     stated = _stated(live.obj, whole)
     base = [] if stated["metadata"] == live.obj["metadata"] else [stated]
     asked = [_with_body(stated, leave_out(from_paths(each.paths), live.body, versions.new)) for each in found]
@@ -403,7 +404,7 @@ def _proven(
 
 
 def _stated(obj: Json, other: Json) -> Json:
-    """An object with the labels and annotations that it has in the other version, too."""
+    """Return an object with only those labels and annotations that the other version has too."""
     metadata, theirs = obj.get("metadata") or {}, other.get("metadata") or {}
     stated = {key: value for key, value in metadata.items() if key not in ("labels", "annotations")}
     for key in ("labels", "annotations"):
@@ -418,7 +419,7 @@ def _with_body(obj: Json, body: Json) -> Json:
 
 
 def _words(value: Any) -> Iterator[tuple[bool, Any]]:
-    """The scalars of a value, and the names in it: a list's key can be a name in the other version."""
+    """Yield the scalars and field names of a value: a list's key can be a field name in the other version."""
     if isinstance(value, dict):
         for name, child in value.items():
             yield False, name
@@ -431,7 +432,7 @@ def _words(value: Any) -> Iterator[tuple[bool, Any]]:
 
 
 def _unanswered(converted: ConvertedEntry, answer: Answer) -> ConvertedEntry:
-    """Leave it at what was carried over; an answer that was not given may be given another time."""
+    """Return the result so far; without an answer, a failure, because a later run may get one."""
     if isinstance(answer, Unconverted) and not answer.refused:
         return replace(converted, complete=False, failure=answer.message)
     return converted

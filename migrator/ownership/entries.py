@@ -1,12 +1,13 @@
-"""managedFields entries: their identity on the server, merging and comparing them, and keeping their size.
+"""managedFields entries: their identity on the server, merging and comparing them, and limiting their size.
 
-The server keeps one entry per identity (manager, operation, subresource, and apiVersion for Update only) and, where a
-request names one twice, silently keeps the last: so entries that become identical are merged before they are sent.
+The server keeps one entry per identity (manager, operation, subresource, and apiVersion for Update only). If a request
+names an identity twice, the server silently keeps the last entry. Therefore restow merges entries that become identical
+before it sends them.
 
-An object that etcd refuses as too large the API server stores all the same, without any of its managedFields, unless
-the write is a server-side apply (``finishRequest`` of its ``handlers``, on "request is too large"). The answer says
-nothing of that, and a dry run does not reach etcd. So the list of a large object is sent in no more bytes than it had:
-an entry's time is the one part of it that no ownership rests on.
+If etcd refuses an object as too large, the API server stores the object without any managedFields, unless the write is
+a server-side apply (``finishRequest`` of its ``handlers``, on "request is too large"). The answer does not show this,
+and a dry run does not reach etcd. Therefore restow sends the list of a large object in no more bytes than before. It
+removes times of entries, the only part on which no ownership depends.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = [
 
 
 FIELD_MANAGER = "restow-migrator"
-"""Of writes to objects. Not what an API server makes of restow's User-Agent: an embedder may write under that name."""
+"""The field manager of writes to objects; not the one from restow's User-Agent, which an embedder may use too."""
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _LEAVE = {FIELD_MANAGER, _BEFORE_FIRST_APPLY}
@@ -52,9 +53,9 @@ _NOTHING = msgspec.Raw(b"{}")
 
 
 class ManagedFieldsEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One ``metadata.managedFields`` entry; ``fields`` stays undecoded, it is most of an object's metadata.
+    """One ``metadata.managedFields`` entry; ``fields`` stays undecoded, because it is most of an object's metadata.
 
-    Absent time and subresource are left out when encoded: a merge patch would take a null for a deletion.
+    The encoded entry omits an absent time or subresource: in a merge patch a null would be a deletion.
     """
 
     manager: str = ""
@@ -67,16 +68,16 @@ class ManagedFieldsEntry(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 def identity(entry: ManagedFieldsEntry) -> Identity:
-    """Return what makes an entry one and the same for the server."""
+    """Return the parts of an entry by which the server identifies it."""
     version = entry.api_version if entry.operation == "Update" else ""
     return (entry.manager, entry.operation, entry.subresource, version)
 
 
 def corrupt(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
-    """Return the places of entries that the API server cannot read; one of them costs all others at the next write.
+    """Return the indices of entries that the API server cannot read; one of them makes the next write drop all others.
 
-    API servers write no such entries; a restored or edited etcd may hold them. Source: ``decodeManagedFields`` of
-    apimachinery's ``managedfields``.
+    API servers do not write such entries, but a restored or edited etcd may contain them. Source:
+    ``decodeManagedFields`` of apimachinery's ``managedfields``.
     """
     return frozenset(place for place, entry in enumerate(entries) if not _is_readable(entry))
 
@@ -93,9 +94,9 @@ def readable(entries: Sequence[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry,
 
 
 def merge(entries: Iterable[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
-    """Merge entries of one identity: the union of their field sets, the newest time; the first one's place.
+    """Merge entries of one identity: the union of their field sets, the newest time, the place of the first one.
 
-    RFC 3339 times in UTC, as the server writes them, compare as text.
+    The server writes RFC 3339 times in UTC, which can be compared as text.
     """
     merged: dict[Identity, ManagedFieldsEntry] = {}
     for entry in entries:
@@ -115,10 +116,10 @@ def _merge_two(one: ManagedFieldsEntry, other: ManagedFieldsEntry) -> ManagedFie
 
 
 def left_behind(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
-    """Return the places of restow's own entries, which a run left that ended before it could remove them.
+    """Return the indices of restow's own entries, left by a run that ended before it could remove them.
 
     A write that persists a default leaves an entry of restow's field manager. On an object without managedFields, an
-    apply of nothing leaves ``before-first-apply`` as the only entry; an apply by another client leaves an entry of that
+    empty apply leaves ``before-first-apply`` as the only entry; an apply by another client leaves an entry of that
     client too.
     """
     if all(entry.manager not in _LEAVE for entry in entries):
@@ -133,7 +134,7 @@ def left_behind(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
 
 
 def same_ownership(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
-    """Whether both lists give every manager the same fields at the same version. Order and times do not count."""
+    """Return whether both lists give every manager the same fields at the same version; ignore order and times."""
     if len(meant) != len(found):
         return False
     if all(map(eq, meant, found)):
@@ -147,11 +148,11 @@ def same_ownership(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedF
 
 
 def seed(like: ManagedFieldsEntry, api_version: str) -> ManagedFieldsEntry:
-    """Return the entry to leave where all others had to go.
+    """Return the entry to write if all others had to be removed.
 
-    Without any entry the next server-side apply would put everything under ``before-first-apply``, and no manager
-    could remove one of its fields again (Kubernetes issue 99003). The seed names ``metadata.name`` only; the manager's
-    next apply replaces it.
+    Without any entry the next server-side apply would assign all fields to ``before-first-apply``, and no manager could
+    remove one of its fields again (Kubernetes issue 99003). The seed names only ``metadata.name``; the manager's next
+    apply replaces it.
     """
     return msgspec.structs.replace(
         like,
@@ -163,35 +164,35 @@ def seed(like: ManagedFieldsEntry, api_version: str) -> ManagedFieldsEntry:
 
 
 LARGE = 1 << 20
-"""Bytes from which an object is large: two thirds of what etcd takes unless configured otherwise. A list of a smaller
-object would have to grow by half a MiB to lose it."""
+"""Bytes from which an object is large: two thirds of etcd's default limit. The list of a smaller object would have to
+grow by half a MiB before the server drops it."""
 
 ETCD_TAKES = 1_572_864 - 2048
-"""Bytes of an object that etcd takes unless configured otherwise (``--max-request-bytes``), its key and the rest of the
-request left out."""
+"""Bytes of an object that etcd accepts by default (``--max-request-bytes``), without its key and the rest of the
+request."""
 
 _TIME = len('"time":"",')
 
 
 def size_of(obj: Mapping[str, Any]) -> int:
-    """Return how many bytes an object takes, as the server stores it."""
+    """Return the size of an object in bytes, as the server stores it."""
     return len(_encoder.encode(obj))
 
 
 def growth(before: Sequence[ManagedFieldsEntry], after: Sequence[ManagedFieldsEntry]) -> int:
-    """Return by how many bytes one list is longer than another, as the server stores them."""
+    """Return by how many bytes ``after`` is longer than ``before``, as the server stores them."""
     return _weight(after) - _weight(before)
 
 
 def fitted(
     before: Sequence[ManagedFieldsEntry], after: Sequence[ManagedFieldsEntry], room: int = 0
 ) -> tuple[ManagedFieldsEntry, ...]:
-    """Return a list without as many of its times, the oldest first, as it takes to be no longer than another.
+    """Return a list that is no longer than another one, by removing times, the oldest first.
 
     Args:
-        before: the list that is stored.
+        before: the stored list.
         after: the list to send.
-        room: by how many bytes it may be longer; less than none where the rest of the object grows.
+        room: the bytes by which it may be longer; negative if the rest of the object grows.
     """
     over = growth(before, after) - room
     fitting = list(after)
@@ -205,7 +206,7 @@ def fitted(
 
 
 def without_times(entries: Sequence[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
-    """Return a list in the fewest bytes that keep every owner."""
+    """Return a list without times, the shortest form that keeps every owner."""
     return tuple(msgspec.structs.replace(entry, time="") for entry in entries)
 
 

@@ -16,15 +16,15 @@ __all__ = ["EntryPolicies", "EntryPolicy"]
 
 
 class EntryPolicy(StrEnum):
-    """What happens to an entry.
+    """The policy for an entry.
 
-    - ``current``: it is at the storage version already.
-    - ``rename``: its field set is right as it is, only its apiVersion changes.
-    - ``reconcile``: its field set has to be reconciled with another schema, which takes the live object.
+    - ``current``: the entry is already at the storage version.
+    - ``rename``: only the apiVersion changes; the field set stays.
+    - ``reconcile``: the field set has to be reconciled with another schema, which needs the live object.
     - ``reconcile-unknown``: the same, from a version whose schema is no longer known.
-    - ``translate``: what it owns has to be sent through the converter (``ownership.translation``).
-    - ``drop``: it is stripped.
-    - ``keep``: it stays as it is.
+    - ``translate``: the owned part has to be converted (``ownership.translation``).
+    - ``drop``: the entry is stripped.
+    - ``keep``: the entry stays unchanged.
     """
 
     CURRENT = "current"
@@ -38,23 +38,24 @@ class EntryPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EntryPolicies:
-    """The rules by which each object of one CRD is decided.
+    """The rules for the decisions about each object of one CRD.
 
     Attributes:
-        storage: apiVersion (``group/version``) to store and own at.
-        by_version: policy of each apiVersion that the CRD has.
-        removed: policy of every other apiVersion.
-        present: the apiVersions that the CRD has; the server can convert entries of these only.
-        served: those of them whose clients are still served.
-        reencode: whether every object has to be written, since no proof says that it is stored at the storage version.
+        storage: the apiVersion (``group/version``) to store and own at.
+        by_version: the policy of each apiVersion that the CRD has.
+        removed: the policy of every other apiVersion.
+        present: the apiVersions that the CRD has; the server can convert only entries of these.
+        served: the served ones of them.
+        reencode: whether every object has to be written, because no proof shows that it is stored at the storage
+            version.
         written_since: the resourceVersion after which everything was written at the storage version, or empty.
         new_defaults: paths of defaults that a write would persist into an object stored at an older version.
-        schemas: schema by apiVersion, for reconciling.
-        whole_objects: whether objects have to be listed whole to be decided: entries are reconciled with what is there,
-            or values may be of a type that the storage version does not admit, or entries grow by a longer name of the
-            version (``fitted``).
+        schemas: the schemas by apiVersion, for reconciling.
+        whole_objects: whether the decision needs whole objects: entries are reconciled with the live object, or values
+            may be of a type that the storage version does not admit, or entries grow because the version has a longer
+            name (``fitted``).
         hazards: defaults that an older version does not declare, by its apiVersion; see ``decide.policies``.
-        grows: bytes by which an object grows, since the name of the storage version is longer.
+        grows: bytes by which an object grows, because the name of the storage version is longer.
     """
 
     storage: str
@@ -75,16 +76,16 @@ class EntryPolicies:
         return self.by_version.get(api_version, self.removed)
 
     def for_object(self, resource_version: str) -> EntryPolicies:
-        """Return the rules for one object: one that was written since has not to be re-encoded."""
+        """Return the rules for one object: an object written after ``written_since`` need not be re-encoded."""
         if not (self.reencode and self.written_since and is_newer(resource_version, self.written_since)):
             return self
         return replace(self, reencode=False)
 
     def may_convert(self, api_version: str) -> bool:
-        """Whether a converter may know this apiVersion: entries of another group are leftovers of a restored backup."""
+        """Return whether a converter may know this apiVersion; entries of other groups come from restored backups."""
         return api_version.rpartition("/")[0] == self.storage.rpartition("/")[0]
 
     @property
     def translates(self) -> bool:
-        """Whether entries of the CRD's versions are sent through the converter, which takes whole objects too."""
+        """Whether entries of the CRD's versions are converted, which needs whole objects."""
         return EntryPolicy.TRANSLATE in self.by_version.values()

@@ -1,8 +1,8 @@
-"""The part of an object that a field set owns, and the rest of it, as objects that a converter can be sent.
+"""Split an object into the part that a field set owns and the rest, as objects that a converter accepts.
 
-List items are shown with their keys, also where the keys are not owned: an item without them is none
-(structured-merge-diff's ``ExtractItems`` with key fields). What the set names and the object does not have is left out;
-nothing is made up. Parts are shared with the object and never changed. Pure.
+List items keep their keys even if the set does not own the keys, because an item without keys is invalid
+(structured-merge-diff's ``ExtractItems`` with key fields). The result omits fields that the set names and the object
+lacks, and adds no values. Results share parts with the object and never change them. Pure.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ABSENT: Any = object()
 
 @dataclass(slots=True)
 class Projection:
-    """What a set owns of an object.
+    """The part of an object that a set owns.
 
     Attributes:
         part: the owned part of the object.
-        bare: the same without what is owned: its objects, and its list items with nothing but their keys.
-        owned: the owned values, by path; those of list items are their keys, of keys of a map their names.
-        places: objects that are owned as a place, whatever stands in them; those of which nothing else is owned are
-            among the owned values, too, as empty ones.
+        bare: the part without the owned values: its objects, and its list items with only their keys.
+        owned: the owned values, by path; the value of a list item is its keys, that of a map's key is its name.
+        places: objects that are owned as a place, whatever their content; those with nothing else owned are also among
+            the owned values, as empty objects.
     """
 
     part: dict[str, Any] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Projection:
 
 
 class _UnknownPlace:
-    """A place of a version whose schema is not known; see ``Place``."""
+    """A place in a version whose schema is unknown; see ``Place``."""
 
     __slots__ = ("path", "schema")
 
@@ -63,23 +63,23 @@ class _UnknownPlace:
 
     @property
     def names(self) -> dict[str, Any]:
-        """The keys that name the item here."""
+        """The keys that identify the item here."""
         return keys_of(self.path[-1])
 
 
 _Here: TypeAlias = Place | _UnknownPlace
 
 _Both: TypeAlias = tuple[Any, Any]
-"""A value as it stands in the part, and in the bare part (there perhaps absent)."""
+"""A value in the part, and in the bare part, where it may be absent."""
 
 
 def project(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -> Projection:
-    """Return what a set owns of an object.
+    """Return the part of an object that a set owns.
 
     Args:
         fields: the set.
-        value: the object (without what no set names: apiVersion, kind).
-        schema: that of the version that set and object are of, or what is known of it.
+        value: the object, without fields that no set names (apiVersion, kind).
+        schema: the schema of the version of set and object, or the known part of it.
     """
     found = Projection()
     root = _UnknownPlace((), schema) if isinstance(schema, Unknown) else place_of(schema)
@@ -119,7 +119,7 @@ def _of_object(node: FieldSet, value: dict[str, Any], here: _Here, found: Projec
         if name not in value or key[:2] != "f:":
             continue
         inner, place = value[name], fields.get(name) or here.field(name)
-        if not child and not isinstance(inner, dict | list):  # most are so
+        if not child and not isinstance(inner, dict | list):  # the most frequent case
             owned[place.path] = part[name] = inner
             continue
         below = _of(child, inner, place, found)
@@ -153,7 +153,7 @@ def _of_list(node: FieldSet, value: list[Any], here: _Here, found: Projection) -
 
 
 def _of_item(node: FieldSet, item: Any, here: _Here, found: Projection) -> _Both | None:
-    # Nothing but whole items are owned without a field below; in a version that is not known any more, too.
+    # Only whole items are owned without a field below them, in an unknown version too.
     whole = isinstance(here.schema, Unknown) or was_whole(here.schema, item)
     if not isinstance(item, dict) or (whole and is_leaf(node)):
         found.owned[here.path] = item
@@ -170,21 +170,21 @@ def _of_item(node: FieldSet, item: Any, here: _Here, found: Projection) -> _Both
 
 
 def leave_out(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -> dict[str, Any]:
-    """Return the rest of an object, without what a set owns of it.
+    """Return an object without the fields that a set owns.
 
-    An item of a list keeps its keys where anything else of it stays, or where the set does not own the item itself. An
-    object that is owned as a place goes if nothing is left in it.
+    A list item keeps its keys if another part of it stays, or if the set does not own the item itself. The function
+    removes an object that is owned as a place if nothing is left in it.
 
     Args:
         fields: the set.
-        value: the object (without what no set names: apiVersion, kind).
-        schema: that of the version that set and object are of, or what is known of it.
+        value: the object, without fields that no set names (apiVersion, kind).
+        schema: the schema of the version of set and object, or the known part of it.
     """
     return _object_without(fields, value, schema)
 
 
 def _without(node: FieldSet, value: Any, schema: Schema | Unknown) -> Any:
-    """The rest of a value, or that it goes as a whole."""
+    """Return the rest of a value, or the marker that the whole value is removed."""
     if not value or not isinstance(value, dict | list) or (is_leaf(node) and was_whole(schema, value)):
         return _ABSENT
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Reconcile a field set with another schema, where two versions differ in what can be owned.
+"""Reconcile a field set with another schema, if two versions differ in the fields that can be owned.
 
 Under strategy None the fields of two versions have the same paths and values, but a list that is atomic in one version
-may be keyed in the other (all of Cluster API's CRDs changed ``.status.conditions`` so). Ownership of the whole list
-then means ownership of each of its items, and the other way round. The live object says which items there are.
+may be keyed in the other (all of Cluster API's CRDs changed ``.status.conditions`` in this way). Ownership of the whole
+list then means ownership of each item, and the reverse. The live object shows the items.
 structured-merge-diff has the same step as ``ReconcileFieldSetWithSchema``.
 """
 
@@ -28,12 +28,12 @@ _ABSENT: Any = object()
 
 
 def reconcile_with_schema(fields: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> FieldSet:
-    """Return the set that owns under ``new`` what ``fields`` owns under ``old``.
+    """Return the set that owns under ``new`` the same values as ``fields`` under ``old``.
 
     Args:
-        fields: a set, or the node of one.
-        old: the schema that the set was made under, or what is known of one that has left the CRD.
-        new: the schema to own under.
+        fields: a set, or a node of one.
+        old: the schema of the set, or the known part of a schema that is no longer in the CRD.
+        new: the schema of the result.
         live: the object's value here, as served at the new version.
     """
     reconciled: FieldSet = {}
@@ -52,9 +52,9 @@ def reconcile_with_schema(fields: FieldSet, old: Schema | Unknown, new: Schema, 
 
 
 def misfit(value: Any, schema: Schema, path: str = "") -> str:
-    """Return the first place whose value is of a type that the schema does not admit, or an empty string.
+    """Return the first path whose value has a type that the schema does not admit, or an empty string.
 
-    The API server cannot tell the owners of such an object: any write empties its managedFields (before 1.37).
+    The API server cannot determine the owners of such an object: any write empties its managedFields (before 1.37).
     """
     if not _is_admitted(value, schema):
         return path
@@ -74,7 +74,7 @@ def misfit(value: Any, schema: Schema, path: str = "") -> str:
 
 
 _OF_USER = "{}"
-"""Stands in a path for the key of a map, which is the user's."""
+"""Replaces the key of a map in a path, because the key belongs to the user's data."""
 
 
 def _is_admitted(value: Any, schema: Schema) -> bool:
@@ -87,7 +87,7 @@ def _is_admitted(value: Any, schema: Schema) -> bool:
 
 def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:
     if new is None or old is None:
-        return node  # a field that one of the versions does not know: there is nothing to own otherwise
+        return node  # a field that one version does not know: there is no other way to own it
     if new.is_whole(None if live is _ABSENT else live):
         return {}
     if is_leaf(node) and live is not _ABSENT and was_whole(old, live):
@@ -97,8 +97,8 @@ def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live
 
 
 def _item(key: str, node: FieldSet, old: Schema | Unknown, new: Schema, live: Items) -> tuple[str, FieldSet]:
-    """An owned list item; its element is respelt where the list's keys differ between the versions."""
-    if new.admits_map or new.below(key) is None:  # where any type may stand, a list is atomic
+    """Return an owned list item, with a new path element if the list's keys differ between the versions."""
+    if new.admits_map or new.below(key) is None:  # where any type is allowed, a list is atomic
         return key, node
     position = live.find(key)
     value = _ABSENT if position is None else live[position]
@@ -111,14 +111,14 @@ def _item(key: str, node: FieldSet, old: Schema | Unknown, new: Schema, live: It
 
 
 def _member(node: FieldSet) -> FieldSet:
-    """The node of a path that is a member itself, whatever is below."""
+    """Return the node of a path that is itself a member, whatever is below it."""
     return node | {".": {}} if node else node
 
 
 def whole_owners(fields: FieldSet, old: Unknown, new: Schema) -> bool:
-    """Whether a set of an unknown version has a leaf that may stand for the whole of a list that is granular now.
+    """Return whether a set of an unknown version has a leaf that may mean a whole list that is granular now.
 
-    Also whether it names a list's items by other keys than the list has now.
+    Also return true if the set identifies list items by other keys than the list's current ones.
     """
     listed = new.admits_list and not new.admits_map
     for key, node in fields.items():
@@ -137,23 +137,22 @@ def whole_owners(fields: FieldSet, old: Unknown, new: Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Stands for the schema of a version that is no longer in the CRD.
+    """The schema of a version that is no longer in the CRD, as far as it is known.
 
-    A part of it is known: where any manager of that version owns something *below* a list or map, that one
-    was granular.
+    A list or map was granular if any manager of that version owns something *below* it.
 
     Attributes:
-        owned: the union of what all managers of the version own here.
-        others: the union of what all other entries own here, of whatever version, where a leaf may stand for an empty
-            keyed list. That is so in an Update entry only: an apply of an empty keyed list owns nothing. The leaf then
-            stands for the items that no other entry owns.
+        owned: the union of the fields that all managers of the version own here.
+        others: the union of the fields that all other entries, of any version, own here, if a leaf may mean an empty
+            keyed list. This is possible only in an Update entry: an apply of an empty keyed list owns nothing. The leaf
+            then means the items that no other entry owns.
     """
 
     owned: FieldSet
     others: FieldSet = field(default_factory=dict)
 
     def below(self, name: str) -> Unknown:
-        """What is known of the child at this path element."""
+        """Return the known part of the child's schema at this path element."""
         return Unknown(self.owned.get(name, {}), self.others.get(name, {}))
 
     def left_to(self, items: FieldSet) -> FieldSet:
@@ -163,8 +162,8 @@ class Unknown:
 
 
 def was_whole(schema: Schema | Unknown, value: Any = None) -> bool:
-    """Whether what is owned at this very place is the whole value there."""
+    """Return whether ownership of this path means the whole value."""
     if isinstance(schema, Unknown):
-        # Of objects, an empty one is owned just so far more often than one that was atomic.
+        # For objects such a leaf is far more often an empty object than an atomic one.
         return is_leaf(schema.owned) and not isinstance(value, dict)
     return schema.is_whole(value)

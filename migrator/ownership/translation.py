@@ -1,7 +1,7 @@
-"""Translate an object's managedFields entries to the storage version: which are due, and all of them together.
+"""Translate all managedFields entries of an object that have to be converted to the storage version.
 
-What becomes of each entry is decided by ``restow.migrator.ownership.conversion``. Generators ask for the conversions;
-``restow.migrator.requests.translator`` sends them.
+``restow.migrator.ownership.conversion`` computes the result for each entry. The functions are generators that request
+the conversions; ``restow.migrator.requests.translator`` sends them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What became of an object's entries.
+    """The translation of an object's entries.
 
     Attributes:
-        converted: by the entry's place in managedFields; those that had to be converted.
+        converted: the results of the entries that had to be converted, by their index in managedFields.
         failure: why the object cannot be translated at all, or empty.
     """
 
@@ -54,7 +54,7 @@ class Translation:
 
 
 def translate(entries: Sequence[ManagedFieldsEntry], live: Json, rules: EntryPolicies) -> Steps[Translation]:
-    """Find out what every entry that has to be converted owns at the storage version.
+    """Find the fields that each entry to convert owns at the storage version.
 
     Args:
         entries: the object's managedFields.
@@ -85,7 +85,7 @@ def translate(entries: Sequence[ManagedFieldsEntry], live: Json, rules: EntryPol
 
 
 def _carry(fields: FieldSet, whole: Answer, live: Live, versions: VersionConverter) -> Steps[ConvertedEntry]:
-    """Nothing is carried over from a version that the converter has forgotten."""
+    """Convert one entry; nothing is carried over from a version that the converter no longer knows."""
     if isinstance(whole, Unconverted):
         return ConvertedEntry(complete=False)
     return (yield from convert_entry(fields, whole, live, versions))
@@ -99,7 +99,7 @@ def _rest(
     live: Live,
     rules: EntryPolicies,
 ) -> Steps[dict[int, ConvertedEntry]]:
-    """Carry what has no place of its own: of the entries of each version together."""
+    """Carry over the lost fields of all entries, together for the entries of each version."""
     lacking: dict[str, list[int]] = {}
     for place, converted in found.items():
         if converted.lost:
@@ -127,9 +127,9 @@ def _version_converter(
 
 
 def supposed(entries: Sequence[ManagedFieldsEntry], rules: EntryPolicies) -> tuple[Translation, int]:
-    """Return what a plan supposes without a conversion: everything can be carried over, field by field.
+    """Return a plan's assumption without conversions, that everything can be carried over field by field.
 
-    Also how many conversions finding out will take at most.
+    Also return the most conversions that the real translation would need.
     """
     due = _due(entries, rules)
     versions = len({entries[place].api_version for place in due})
@@ -138,7 +138,7 @@ def supposed(entries: Sequence[ManagedFieldsEntry], rules: EntryPolicies) -> tup
 
 
 def together(steps: Sequence[Steps[_T]]) -> Steps[list[_T]]:
-    """Drive pieces of work side by side: what they ask for at a time is asked for at once."""
+    """Run several generators concurrently, and combine their simultaneous requests into one batch."""
     results: dict[int, _T] = {}
     asked: dict[int, list[Conversion]] = {}
 
@@ -159,7 +159,7 @@ def together(steps: Sequence[Steps[_T]]) -> Steps[list[_T]]:
 
 
 def _due(entries: Sequence[ManagedFieldsEntry], rules: EntryPolicies) -> dict[int, FieldSet]:
-    """What has to be converted, by the entry's place: labels, finalizers and the like are the same in every version."""
+    """Return the fields to convert by the entry's index, without metadata, which is the same in every version."""
     found = {}
     unreadable = corrupt(entries)
     for place, entry in enumerate(entries):

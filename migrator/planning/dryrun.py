@@ -1,10 +1,10 @@
 """Try a migration on a sample of objects: the conversion webhook, and the migration's own writes with ``dryRun=All``.
 
-The dry run finds what would be refused, and stores nothing. Conversion of entries, admission and validation all take
-place. etcd is not reached, so its size limit is not checked. A plan estimates its time from the time of these writes.
+The dry run finds objects that would be refused, and stores nothing. Conversion of entries, admission and validation
+run. The writes do not reach etcd, so its size limit is not checked. A plan estimates its time from these writes.
 
-For the webhook, a real object of the sample is converted from the storage version to every other one and back, and once
-more without its content: API servers send such partial objects too, when they work on managedFields.
+To test the webhook, the module converts an object of the sample from the storage version to every other one and back,
+and once more without its content, because API servers send such partial objects too, for managedFields.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _MOST_PATHS = 5
 
 
 async def probe(converter: Converter, crd: Crd, sample: Json | None, *, needed: bool) -> list[PlanFinding]:
-    """Return what is wrong with a CRD's conversion webhook, or nothing.
+    """Return the problems of a CRD's conversion webhook.
 
     Args:
-        converter: the way to it.
+        converter: calls the webhook.
         crd: the CRD.
-        sample: an object at the storage version; None where there is none.
-        needed: whether a migration has to convert entries through it; otherwise only the API server needs it.
+        sample: an object at the storage version; None if there is none.
+        needed: whether a migration has to convert entries through the webhook; otherwise only the API server needs it.
     """
     found: list[PlanFinding] = []
     whole = _plain(sample) if sample is not None else None
@@ -152,17 +152,17 @@ def _few(paths: Sequence[str]) -> str:
 
 
 class DryRun:
-    """Tries objects of one CRD, and measures.
+    """Tries the writes of objects of one CRD, and measures them.
 
     Args:
-        cluster: where to.
+        cluster: the API server.
         crd: the CRD.
-        rules: the policies by which objects are decided.
-        options: what the migration is asked for; concurrency and rate are kept.
-        converter: what converts entries.
-        findings: receives refusals.
-        predicted: receives what cannot be carried over.
-        stop: once raised, nothing more is tried.
+        rules: the policies for the decisions about objects.
+        options: the options of the migration; the dry run obeys its concurrency and rate.
+        converter: converts entries.
+        findings: receives the refusals.
+        predicted: receives entries that cannot be carried over.
+        stop: ends the dry run once it is set.
         clock: a monotonic clock, in seconds.
         jitter: adds jitter to a wait, ``seconds -> seconds``.
     """
@@ -209,7 +209,7 @@ class DryRun:
         self.measured = Measured(concurrency=options.concurrency)
 
     async def try_out(self, items: Sequence[Item]) -> None:
-        """Try some objects concurrently; refusals become findings."""
+        """Try the writes of some objects concurrently; refusals become findings."""
         if self._stop:
             return
         try:
@@ -242,7 +242,7 @@ class DryRun:
             self._findings.add(of_failure(failure))
 
     async def _translated(self, items: Sequence[Item]) -> list[Work]:
-        """Convert what has to be, in one batch as a migration does with a page."""
+        """Convert the entries that need it in one batch, as a migration does for a page."""
         converted: list[Item] = []
         others: list[Item] = []
         for item in items:
@@ -261,11 +261,11 @@ class DryRun:
         return works + [(meta, live, None) for meta, live in others]
 
     def _is_converted(self, meta: Meta) -> bool:
-        """Whether an object is; where no version of the CRD is any more, entries of removed ones still are."""
+        """Return whether entries of an object are converted: those of the CRD's versions, or only of removed ones."""
         return self._rules.translates or bool(supposed(meta.managed_fields, self._rules)[0].converted)
 
     async def _whole(self, items: Sequence[Item]) -> list[tuple[Meta, dict[str, Any]]]:
-        """Read those objects whole that were listed without their content; those that are gone are left out."""
+        """Return the objects with their content, which is read if the list left it out; skip deleted objects."""
         found: dict[int, dict[str, Any]] = {}
 
         async def read(todo: Iterator[tuple[int, Item]]) -> None:

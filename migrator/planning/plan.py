@@ -1,6 +1,6 @@
-"""The plan of one CRD's migration: what it would do, would cost and would fail at, as values and as JSON.
+"""The plan of one CRD's migration: its work, its cost and its failures, as values and as JSON.
 
-The cost (requests, conversions, and a time) is estimated from writes that were tried.
+The cost (requests, conversions, and a time) is estimated from dry-run writes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured on the way; durations in seconds.
+    """The measurements of a plan; durations in seconds.
 
     Attributes:
-        writes, write_s: dry-run writes, and how long they took together, at ``concurrency``.
-        conversions, conversion_s: conversions through the converter, in batches as a migration sends them.
-        list_s: how long all LISTs took, one after the other.
-        concurrency: writes in flight at most.
+        writes, write_s: the number of dry-run writes, and their total duration at ``concurrency``.
+        conversions, conversion_s: the conversions through the converter, in batches as in a migration.
+        list_s: the total duration of all LISTs, which are sequential.
+        concurrency: the most writes in flight.
     """
 
     writes: int = 0
@@ -47,21 +47,21 @@ class Measured:
 
     @property
     def writes_per_s(self) -> float | None:
-        """The measured rate; None where nothing was measured."""
+        """The measured rate; None without a measurement."""
         return self.writes / self.write_s if self.writes and self.write_s > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a migration will cost.
+    """The cost of a migration.
 
     Attributes:
-        objects: objects to be written.
-        lists, reads, writes: requests; ``writes`` with the second write where one is not enough.
-        rehearsals: dry-run writes before those that take entries of other versions along.
-        conversions: through the converter, for translation, at most.
-        server_conversions: by the API server, through the CRD's webhook, at most.
-        measured: from what the time is estimated.
+        objects: the number of objects to write.
+        lists, reads, writes: the numbers of requests; ``writes`` includes second writes of an object.
+        rehearsals: the number of dry-run writes before writes of objects that keep entries of other versions.
+        conversions: the most conversions through the converter, for translation.
+        server_conversions: the most conversions by the API server through the CRD's webhook.
+        measured: the measurements from which the time is estimated.
     """
 
     objects: int = 0
@@ -75,10 +75,10 @@ class Cost:
 
     @property
     def seconds(self) -> float | None:
-        """The estimated time, or None where nothing was measured to estimate it from.
+        """The estimated time, or None without measurements.
 
-        Writes go on while the lists are read and pages are converted, so the slower of the two counts. Settling
-        and pruning come on top.
+        Writes run while the lists are read and pages are converted, so the slower of the two counts. The time for
+        settling and pruning is not included.
         """
         rate = self.measured.writes_per_s
         if rate is None or (self.conversions and not self.measured.conversions):
@@ -89,7 +89,7 @@ class Cost:
         return max(self.measured.list_s + converting, (self.writes + self.rehearsals) / rate)
 
     def to_json(self) -> dict[str, Any]:
-        """Return ``cost`` of ``restow plan -o json``; numbers that were measured are in ``estimate``."""
+        """Return ``cost`` of ``restow plan -o json``; measured numbers are in ``estimate``."""
         rate, seconds = self.measured.writes_per_s, self.seconds
         estimate = None
         if rate is not None and seconds is not None:
@@ -111,19 +111,19 @@ class Cost:
 
 
 def server_conversions(crd: Crd, *, listed: int, writes: int, applies: int, rehearsals: int, riding_along: int) -> int:
-    """Return the most conversions that the API server asks of a CRD's webhook in a migration without other writers.
+    """Return the most conversions by a CRD's webhook for the API server in a migration without other writers.
 
-    Each object that it lists is converted (one ConversionReview each). A write converts what it finds stored, an
-    apply once more, and what was stored is converted for the watch cache of every other served version. All of this
-    was counted on a kube-apiserver 1.36.3.
+    Each listed object is converted (one ConversionReview each). A write converts the stored object, an apply converts
+    it once more, and the result is converted for the watch cache of every other served version. All of this was
+    counted on a kube-apiserver 1.36.3.
 
     Args:
         crd: the CRD.
-        listed: objects in the lists.
-        writes: writes, rehearsals not among them.
-        applies: server-side applies among these.
-        rehearsals: dry runs of writes.
-        riding_along: conversions of entries that stay, see ``ride_along``.
+        listed: the number of objects in the lists.
+        writes: the number of writes without rehearsals.
+        applies: the number of server-side applies among them.
+        rehearsals: the number of dry runs of writes.
+        riding_along: the conversions of entries that stay, see ``ride_along``.
     """
     if crd.strategy == "None":
         return 0
@@ -135,44 +135,45 @@ def ride_along(versions: int, entries: int) -> int:
     """Return the conversions that entries of other versions cost each write of their object.
 
     Args:
-        versions: how many other versions they are of.
-        entries: how many there are.
+        versions: the number of their versions.
+        entries: the number of entries.
     """
     return 4 * versions + 2 * entries
 
 
 @dataclass(slots=True, kw_only=True)
 class MigrationPlan:
-    """What was found of one CRD.
+    """The plan of one CRD's migration.
 
     Attributes:
-        refused: why it cannot be migrated as it is, or empty.
-        unfinished: why not all objects could be looked at, or empty.
-        unreachable: what was out of reach for too long, where that is why; or empty.
-        objects: how many objects there are (in the asked-for part).
-        steps: objects by the requests that each needs, e.g. ``{("combined-patch",): 12, (): 3}``.
-        entries: managedFields entries of other versions, by (apiVersion, policy).
-        owners: objects by (manager, apiVersion) of such entries.
-        stripped: entries that would be stripped, by (manager, apiVersion), as far as the objects were tried.
-        remaining: objects that would keep entries of other versions.
-        blocked: objects that cannot be written without losing an owner.
-        reads: objects that have to be read whole.
-        translations: entries that would be sent through the converter.
-        conversions: how many conversions that takes at most.
-        in_process: they take place in this process, and not in the CRD's webhook.
-        riding_along: conversions that entries of other versions cost which stay on objects to be written.
-        rehearsals: objects whose write is tried as a dry run first, since such entries ride along.
-        new_defaults: paths of defaults that a write would persist: two writes an object.
-        hazards: entries that would stay and may cost their objects all owners, by (manager, apiVersion).
-        lost: fields that would be pruned for good (strategy None).
-        findings: what stands in the way, and what else should be known.
-        predicted: what could not be carried over of the entries that were converted.
-        tried: objects whose writes were tried as dry runs.
-        measured: how long that took, and the lists.
-        reencode: whether every object is to be written, since storedVersions names another version.
-        prune: whether storedVersions would be pruned, provided that every object gets through.
-        references: what else in the cluster names a version that may go, a result for each version; None where that
-            was not looked for.
+        refused: why the CRD cannot be migrated in its present state, or empty.
+        unfinished: why the plan does not cover all objects, or empty.
+        unreachable: what was unreachable for too long, if that is the reason; or empty.
+        objects: the number of objects (in the selected part).
+        steps: the numbers of objects by the requests that each needs, e.g. ``{("combined-patch",): 12, (): 3}``.
+        entries: the numbers of managedFields entries of other versions, by (apiVersion, policy).
+        owners: the numbers of objects by (manager, apiVersion) of such entries.
+        stripped: the numbers of entries that would be stripped, by (manager, apiVersion), among the tried objects.
+        remaining: the number of objects that would keep entries of other versions.
+        blocked: the number of objects that cannot be written without losing an owner.
+        reads: the number of objects that have to be read whole.
+        translations: the number of entries that would be converted.
+        conversions: the most conversions for them.
+        in_process: whether they run in this process, and not in the CRD's webhook.
+        riding_along: the conversions for entries of other versions that stay on objects to write.
+        rehearsals: the number of objects with such entries, whose write is tried as a dry run first.
+        new_defaults: paths of defaults that a write would persist, which costs two writes per object.
+        hazards: the numbers of entries that would stay and may cost their objects all owners, by (manager,
+            apiVersion).
+        lost: fields that would be pruned permanently (strategy None).
+        findings: the obstacles, and further warnings.
+        predicted: the results of the converted entries that cannot be carried over.
+        tried: the number of objects whose writes were tried as dry runs.
+        measured: the durations of these writes and of the lists.
+        reencode: whether every object has to be written, because storedVersions names another version.
+        prune: whether storedVersions would be pruned if no object fails.
+        references: references in the cluster to a version that can be removed, a result for each version; None without
+            a search.
     """
 
     crd: Crd
@@ -207,17 +208,17 @@ class MigrationPlan:
 
     @property
     def lost_fields(self) -> Counter[str]:
-        """Objects by field that would be pruned for good."""
+        """The numbers of objects by field that would be pruned permanently."""
         return self.lost.objects
 
     @property
     def warnings(self) -> list[str]:
-        """What should be known, though no object would fail for it."""
+        """The warnings about problems for which no object would fail."""
         return [finding.message for finding in self.findings.listed if not finding.fails]
 
     @property
     def cost(self) -> Cost:
-        """What the migration would cost."""
+        """The cost of the migration."""
         written = sum(count for steps, count in self.steps.items() if steps)
         writes = self.writes
         return Cost(
@@ -240,7 +241,7 @@ class MigrationPlan:
 
     @property
     def writes(self) -> int:
-        """Write requests that a migration would send, retries and dry-run rehearsals not counted."""
+        """The write requests of a migration, without retries and dry-run rehearsals."""
         return sum(len(steps) * count for steps, count in self.steps.items())
 
     @property

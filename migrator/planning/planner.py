@@ -1,9 +1,9 @@
-"""Plan a migration: what is behind ``restow plan``. Nothing is stored.
+"""Plan a migration, the work of ``restow plan``, without storing anything.
 
-The objects are listed and decided by the very functions that a migration uses, so a plan cannot promise what a
-migration then does not do. On a sample of them, or on all, the writes are tried as dry runs
-(``restow.migrator.planning.dryrun``). What lies beyond the sample is left open: the plan assumes that all entries can
-be carried over, since it must not cost a webhook as much as the migration itself does; the conversions are counted.
+The plan lists objects and decides about them with the functions of the migration, so the two cannot disagree. It tries
+the writes of a sample, or of all objects, as dry runs (``restow.migrator.planning.dryrun``). Beyond the sample it
+assumes that all entries can be carried over and only counts the conversions, because a plan must not load a webhook as
+much as the migration does.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ async def plan(
     clock: Callable[[], float] = time.monotonic,
     chance: random.Random | None = None,
 ) -> MigrationPlan:
-    """Look at all objects of a CRD and count what a migration with these options and converters would do.
+    """List all objects of a CRD and count the work of a migration with these options and converters.
 
     Args:
         cluster: the API server.
-        crd: the CRD as read just before.
-        options: what the migration would be asked for.
-        converters: what it would convert with.
-        sample: on how many objects to try the writes as dry runs; None for all, 0 to look only.
-        observe: is shown the plan as it stands, page by page.
+        crd: the CRD as just read.
+        options: the options of the migration.
+        converters: the converters of the migration.
+        sample: the number of objects whose writes to try as dry runs; None for all, 0 for none.
+        observe: receives the plan in its current state after each page.
         clock: a monotonic clock, in seconds.
         chance: spreads waits, and makes the uids of ConversionReviews.
 
@@ -148,7 +148,7 @@ class _Planner:
         self._anyone: Meta | None = None
 
     async def look(self, converter: Converter) -> None:
-        """List, decide, try out, and look for fields that would be lost.
+        """List objects, decide about them, try writes, and search for fields that would be lost.
 
         Raises:
             ListFailed: no attempt could read a page of the objects.
@@ -191,7 +191,7 @@ class _Planner:
                 found.findings.add(finding)
 
     async def probe(self, converter: Converter) -> None:
-        """Ask the webhook, where work is due or it may be why the objects cannot be listed."""
+        """Test the webhook if work is due, or if the webhook may be why the objects cannot be listed."""
         found = self._found
         if self._environment.stop or len(self._crd.versions) < 2 or not (found.due or found.unfinished):
             return
@@ -201,13 +201,13 @@ class _Planner:
                 reply = await self._cluster.get(self._crd.resource_at(self._crd.storage.name), *self._key(self._anyone))
                 obj = reply.json()
             except KubeError:
-                pass  # gone, or not to be read: then the webhook is asked for one that is made up
+                pass  # gone, or not readable: test the webhook with a generated object
         needed = found.translations > 0 or (bool(found.unfinished) and self._rules.translates)
         for finding in await probe(converter, self._crd, obj, needed=needed):
             found.findings.add(finding)
 
     def _takes_a_write(self, meta: Meta, live: Json | None) -> bool:
-        """Count an object; whether there is a write of it to try."""
+        """Count an object; return whether it needs a write to try."""
         found, rules = self._found, self._rules
         self._anyone = self._anyone or meta
         found.objects += 1
@@ -258,7 +258,7 @@ class _Planner:
         self._found.findings.add(of_failure(ObjectFailure(meta.namespace, meta.name, reason, message)))
 
     async def _may_try(self) -> bool:
-        """Ask once for the rights that a migration needs; whether the writes may be tried."""
+        """Check once the rights that a migration needs; return whether the writes may be tried."""
         if self._may_write is None:
             lacking = await missing(self._cluster, permissions(self._crd, self._options))
             for each in lacking:
@@ -267,7 +267,7 @@ class _Planner:
         return self._may_write
 
     async def _timed(self, pages: AsyncIterator[ListedPage]) -> AsyncIterator[ListedPage]:
-        """Add up how long is waited for pages; what is done with them is not counted."""
+        """Sum up the waits for pages, without the time for their processing."""
         begun = self._environment.clock()
         async for page in pages:
             self._list_s += self._environment.clock() - begun
@@ -298,5 +298,5 @@ class _Planner:
 
 
 def _detached(item: Item) -> Item:
-    """Without this, a few picked objects would keep as many pages in memory."""
+    """Copy an item, because a few picked objects would otherwise keep as many pages in memory."""
     return detached(item[0]), item[1]

@@ -2,16 +2,17 @@
 
 A version may be removed once five conditions hold:
 
-- Nothing is stored at it. The API server refuses the removal while storedVersions names it, but does not check what
-  stands there, so restow asks for a proof of its own (``decide.proof``). What is stored at a removed version can no
-  longer be read, and one such object fails every LIST of the kind.
-- No API server lags behind the CRD and could store something at it (``requests.apiservers``).
-- No managedFields entry names it, or every later server-side apply of that object fails (Kubernetes issue 111937).
-- Nothing in the cluster names it that fails without it: no ownerReference, typed reference, Helm release, inventory
-  or admission rule (``migrator.references``). This holds for unserving too.
-- The CRD did not change while all this was looked at.
+- No object is stored at it. The API server refuses the removal while storedVersions names the version, but does not
+  check that storedVersions is correct. Therefore restow requires its own proof (``decide.proof``). An object stored at
+  a removed version can no longer be read, and one such object fails every LIST of the kind.
+- No API server lags behind the CRD and could store an object at the version (``requests.apiservers``).
+- No managedFields entry names it. Otherwise every later server-side apply of that object fails (Kubernetes issue
+  111937).
+- No reference that fails without the version names it: no ownerReference, typed reference, Helm release, inventory or
+  admission rule (``migrator.references``). This is also a condition for unserving.
+- The CRD did not change during these checks.
 
-Each call reads objects and API servers again.
+Each call checks objects and API servers again.
 """
 
 from __future__ import annotations
@@ -46,15 +47,16 @@ class Readiness:
     """The answer for one version.
 
     Attributes:
-        crd: name of the CRD.
-        version: the version that is to go.
-        against_unserving, against_removal: sentences, each a reason why not; empty means that it is safe.
-        notes: sentences about what cannot be seen from here.
-        objects: objects that were looked at.
-        owners: objects with entries at the version, by manager.
-        references: what else in the cluster names the version; None if it was not looked for.
-        would_strip: entries of it that a migration would strip once it is unserved, by manager, as far as was tried.
-        tried: on how many objects that was tried.
+        crd: the name of the CRD.
+        version: the version to unserve or remove.
+        against_unserving, against_removal: sentences with the reasons against the step; empty if it is safe.
+        notes: sentences about what restow cannot see.
+        objects: the number of checked objects.
+        owners: the numbers of objects with entries at the version, by manager.
+        references: references to the version in the cluster; None without a search.
+        would_strip: the numbers of its entries that a migration would strip once it is unserved, by manager, among the
+            tried objects.
+        tried: the number of tried objects.
     """
 
     crd: str
@@ -70,7 +72,7 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
-        """Whether the version may be removed now."""
+        """Whether the version can be removed now."""
         return not self.against_removal
 
     def to_json(self) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def _dependents(found: FoundReferences) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What the API servers know of a CRD: reasons against a removal, and notes about servers that were not seen."""
+    """The API servers' knowledge of a CRD: reasons against a removal, and notes about unchecked servers."""
 
     against: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
@@ -121,15 +123,15 @@ def judge(
     references: FoundReferences | None,
     servers: Servers = _ALL_SEEN,
 ) -> Readiness:
-    """Judge from what a look found.
+    """Judge from the results of the checks.
 
     Args:
-        crd: as read before the look.
-        version: the version that is to go.
-        objects: how many objects of the CRD were looked at.
-        owners: those with entries at the version, by manager.
-        references: what else in the cluster names it; None if it was not looked for.
-        servers: what the API servers know of the CRD.
+        crd: the CRD as read before the checks.
+        version: the version to unserve or remove.
+        objects: the number of checked objects of the CRD.
+        owners: the numbers of objects with entries at the version, by manager.
+        references: references to the version in the cluster; None without a search.
+        servers: the API servers' knowledge of the CRD.
     """
     unserving: list[str] = []
     removal: list[str] = []
@@ -189,7 +191,7 @@ def judge(
 
 
 def _conversion_afterwards(crd: Crd, version: str, *, removable: bool) -> str:
-    """Say whether conversion is called for once the version is gone."""
+    """Return a sentence about whether conversion is still needed once the version is removed."""
     left = [each.name for each in crd.versions if each.name not in (version, crd.storage.name)]
     if left:
         return (
@@ -207,18 +209,18 @@ def _conversion_afterwards(crd: Crd, version: str, *, removable: bool) -> str:
 async def ready(
     cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequence[str] = (), references: bool = True
 ) -> Readiness:
-    """Decide from all objects of a CRD, from who else in the cluster names the version, and from the API servers.
+    """Decide from all objects of a CRD, from references to the version in the cluster, and from the API servers.
 
     Args:
         cluster: the API server.
         crd: the CRD as just read.
-        version: the version that is to go.
+        version: the version to unserve or remove.
         api_servers: ``https://host:port`` of further API servers of the cluster.
-        references: whether to look through all resources for references to the version.
+        references: whether to search all resources for references to the version.
 
     Raises:
-        MigrationRefused: the objects cannot be listed as the CRD is, or neither the CRD nor any object names the
-            version.
+        MigrationRefused: the objects cannot be listed in the CRD's present state, or neither the CRD nor any object
+            names the version.
         ListFailed: no attempt could read a page of the objects.
         KubeError: the API server cannot be reached.
     """
@@ -250,7 +252,7 @@ async def ready(
 
 
 async def _look_at_servers(cluster: Cluster, crd: Crd, urls: Sequence[str]) -> Servers:
-    """Look at the API servers, and then at the CRD again, which must not have changed meanwhile."""
+    """Check the API servers, and then that the CRD has not changed meanwhile."""
     against = []
     async with ApiServers(cluster, urls) as servers:
         if behind := await servers.behind(crd):

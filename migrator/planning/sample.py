@@ -1,8 +1,8 @@
-"""A few of very many objects, in constant memory: of every shape, from as many namespaces as possible, from all pages.
+"""Sample a long list in constant memory: objects of every shape, from many namespaces, from all pages.
 
-An object that cannot be written is most often one of a kind: the only one of a namespace with a policy, the oldest one
-with entries of a forgotten version. So the sample is spread over shapes first and namespaces second, and only among
-equals a hash of the uid decides, which is the same in every run and knows nothing of the order of a list. Pure.
+An object that cannot be written is most often unusual: the only one in a namespace with a policy, or the oldest one
+with entries of a forgotten version. Therefore the sample covers shapes first and namespaces second. Among equal objects
+a hash of the uid decides, which is the same in every run and independent of the order of the list. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True, order=True)
 class _Pick(Generic[_T]):
-    """An object; the one that is least wanted, by its hash, sorts first."""
+    """A picked object; the least wanted one, by its hash, sorts first."""
 
     order: int
     item: _T = field(compare=False)
@@ -33,10 +33,10 @@ class _Pick(Generic[_T]):
 
 @dataclass(slots=True)
 class _ObjectShape(Generic[_T]):
-    """The picks of one shape, by place, each with the least wanted one first.
+    """The picks of one shape, by place, with the least wanted one first in each place.
 
-    ``crowded`` holds the fullest place: how full it was, and its least wanted pick, when it last changed. Places that
-    have changed since are skipped.
+    ``crowded`` has the fullest place first: its number of picks and its least wanted pick at its last change. Entries
+    of places that have changed since are skipped.
     """
 
     places: dict[Hashable, list[_Pick[_T]]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class _ObjectShape(Generic[_T]):
 
     def _changed(self, place: Hashable) -> None:
         picks = self.places[place]
-        self._changes += 1  # no two rows are alike, so places are never compared
+        self._changes += 1  # makes all rows different, so that places are never compared
         heapq.heappush(self.crowded, (-len(picks), picks[0].order, self._changes, place))
         if len(self.crowded) > 2 * self.size + 8:
             rows = enumerate(self.places.items())
@@ -77,8 +77,8 @@ class Sample(Generic[_T]):
     """The objects picked so far.
 
     Args:
-        most: how many to keep.
-        detached: makes of a picked item what is kept of it, so that it does not hold on to the page that it came in.
+        most: the number of objects to keep.
+        detached: returns the part of a picked item to keep, so that it does not keep its page in memory.
     """
 
     def __init__(self, most: int, detached: Callable[[_T], _T]) -> None:
@@ -89,18 +89,18 @@ class Sample(Generic[_T]):
 
     @property
     def items(self) -> list[_T]:
-        """What was picked, the most wanted first."""
+        """The picked items, the most wanted first."""
         picks = [pick for shape in self._shapes.values() for place in shape.places.values() for pick in place]
         return [pick.item for pick in sorted(picks, reverse=True)]
 
     def offer(self, shape: Hashable, place: Hashable, uid: str, item: _T) -> None:
-        """Take an object in, if it adds to the picture.
+        """Add an object if it improves the sample.
 
         Args:
-            shape: what makes objects alike to a migration.
+            shape: equal for objects that a migration treats alike.
             place: its namespace.
-            uid: the order of objects that are alike in both.
-            item: what to keep of it.
+            uid: decides the order of objects with the same shape and place.
+            item: the item to keep.
         """
         if self._most < 1:
             return
@@ -112,7 +112,7 @@ class Sample(Generic[_T]):
         new.item = self._detached(item)
 
     def _remove_least_wanted(self) -> _Pick[_T]:
-        """Of the shape of which there are most, and there of the fullest place."""
+        """Remove and return the least wanted pick of the fullest place of the most frequent shape."""
         fullest = max(self._shapes, key=lambda shape: self._shapes[shape].size)
         gone = self._shapes[fullest].remove_least_wanted()
         self._size -= 1
@@ -122,6 +122,6 @@ class Sample(Generic[_T]):
 
 
 def detached(meta: Meta) -> Meta:
-    """Return an object's metadata by itself: field sets are views of the page's bytes, and would keep it in memory."""
+    """Return a copy of an object's metadata: field sets are views of the page's bytes, and would keep it in memory."""
     entries = tuple(msgspec.structs.replace(entry, fields=entry.fields.copy()) for entry in meta.managed_fields)
     return msgspec.structs.replace(meta, managed_fields=entries)

@@ -1,7 +1,7 @@
-"""The versions of CRDs and what each CRD needs, as far as the CRDs alone show.
+"""The versions of CRDs and the work that each needs, as far as the CRDs alone show it.
 
-``status`` is what ``restow status`` prints, and ``crds_to_migrate`` chooses the CRDs of ``restow migrate --all``.
-Neither reads an object; ``restow.migrator.plan`` does.
+``status`` returns the output of ``restow status``, and ``crds_to_migrate`` chooses the CRDs of ``restow migrate
+--all``. Neither reads objects; ``restow.migrator.plan`` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CrdState", "CrdStatus", "CrdsToMigrate", "crds_to_migrate", "status"
 
 
 class CrdState(StrEnum):
-    """What a CRD needs, in a word or two."""
+    """The state of a CRD, in a word or two."""
 
     TERMINATING = "terminating"
     NATIVE_RUNNING = "native migration running"
@@ -41,10 +41,10 @@ class CrdStatus:
     """The status of one CRD.
 
     Attributes:
-        crd: the CRD as read.
-        state: what it needs.
-        refusal: why its objects cannot be migrated as it is; empty where they can.
-        doubt: why objects may be stored at another version than the storage version; empty where none is.
+        crd: the CRD as read from the cluster.
+        state: the state of the CRD.
+        refusal: why its objects cannot be migrated in its present state; empty if they can.
+        doubt: why objects may be stored at another version than the storage version; empty if none are.
     """
 
     crd: Crd
@@ -54,7 +54,7 @@ class CrdStatus:
 
     @classmethod
     def of(cls, crd: Crd) -> CrdStatus:
-        """Judge a CRD as it was just read."""
+        """Return the status of a CRD that was just read."""
         refused, doubt = refusal(crd), what_is_proved(crd).doubt
         return cls(crd, _state(crd, refused, doubt), refused, doubt)
 
@@ -93,7 +93,7 @@ def _state(crd: Crd, refused: str, doubt: str) -> CrdState:
 
 
 async def status(cluster: Cluster, names: Sequence[str] = ()) -> list[CrdStatus]:
-    """Return the status of the CRDs of these names, or of all CRDs where none is given, sorted by name then.
+    """Return the status of the named CRDs, or without names of all CRDs, sorted by name.
 
     Reads the CRDs only, not their objects.
 
@@ -108,13 +108,13 @@ async def status(cluster: Cluster, names: Sequence[str] = ()) -> list[CrdStatus]
 
 @dataclass(frozen=True, slots=True)
 class CrdsToMigrate:
-    """The CRDs of a cluster, as ``restow migrate --all`` takes them.
+    """The CRDs of a cluster for ``restow migrate --all``.
 
     Attributes:
         names: the CRDs to migrate.
-        doubtful: those of them that cannot be migrated as they are. Work is due on them, so the report has to name
-            them; a run may also find a way that the CRD alone does not show.
-        left_out: why each other CRD is left out: it cannot be migrated as it is, and no work is due.
+        doubtful: those of them that cannot be migrated in their present state. Work is due on them, so the report has
+            to name them; a run may also find a way that the CRD alone does not show.
+        left_out: why each other CRD is left out: it cannot be migrated in its present state, and no work is due.
     """
 
     names: tuple[str, ...]
@@ -125,12 +125,12 @@ class CrdsToMigrate:
 async def crds_to_migrate(
     cluster: Cluster, options: Options | None = None, *, stop: asyncio.Event | None = None
 ) -> CrdsToMigrate:
-    """Choose, of all CRDs of a cluster, those that a migration with these options has to look at.
+    """Choose the CRDs of a cluster that a migration with these options has to process.
 
     Args:
         cluster: the API server.
-        options: of the migration; its namespace and its patience count here.
-        stop: when set, the API server is not waited for any longer.
+        options: the options of the migration; only its namespace and its patience matter here.
+        stop: ends the wait for the API server when it is set.
 
     Raises:
         MigrationRefused: the user may not list CRDs.
@@ -151,7 +151,7 @@ async def crds_to_migrate(
 
 
 def _work_due(crd: Crd, namespace: str | None) -> bool:
-    """Whether a CRD that cannot be migrated as it is has objects to migrate, as far as the CRD alone shows."""
+    """Return whether a CRD that cannot be migrated has objects to migrate, as far as the CRD alone shows it."""
     if crd.terminating or (namespace is not None and not crd.namespaced):
         return False
     unpruned = crd.stored_versions != (crd.storage.name,)

@@ -1,7 +1,7 @@
-"""What a migration would strip, and whose: predicted by converting the entries of a few objects.
+"""Predict the entries that a migration would strip, and their managers, by converting the entries of a few objects.
 
-For ``restow ready``, whose user waits for the answer, ``StripCheck`` tries a few objects only, of every combination of
-managers and from as many namespaces as possible. What keeps it from trying them is part of the answer.
+For ``restow ready``, whose user waits for the answer, ``StripCheck`` tries only a few objects, of every combination of
+managers and from as many namespaces as possible. If it cannot try them, the answer contains the reason.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ __all__ = ["MOST", "Losses", "StripCheck", "StripPrediction"]
 
 @dataclass(slots=True)
 class StripPrediction:
-    """What became of entries that were converted for a plan; owners are (manager, apiVersion).
+    """The results of entries that were converted for a plan; owners are (manager, apiVersion).
 
     Attributes:
-        objects: how many objects' entries were converted.
-        stripped: entries that would be stripped or cut, since not all that they own can be carried over, by owner.
-        kept: entries that stay for that reason, since their version is served, by owner.
-        affected: objects on which that is so, by owner.
-        examples: one of them, by owner.
-        remaining: objects that keep entries, as only a conversion shows.
-        failed: objects that cannot be translated at all.
+        objects: the number of objects whose entries were converted.
+        stripped: the numbers of entries that would be stripped or cut, because some of their fields cannot be carried
+            over, by owner.
+        kept: the numbers of entries that stay for this reason, because their version is served, by owner.
+        affected: the numbers of objects with such entries, by owner.
+        examples: the name of one of these objects, by owner.
+        remaining: the number of objects that keep entries, which only a conversion shows.
+        failed: the number of objects that cannot be translated at all.
     """
 
     objects: int = 0
@@ -60,10 +61,10 @@ class StripPrediction:
     failed: int = 0
 
     def see(self, meta: Meta, live: Json, translation: Translation, rules: EntryPolicies) -> None:
-        """Count what became of one object; what would be stripped without any conversion is no business of this.
+        """Count the results of one object, without entries that are stripped without any conversion.
 
         Raises:
-            msgspec.MsgspecError: an entry's field set is no JSON object.
+            msgspec.MsgspecError: an entry's field set is not a JSON object.
         """
         self.objects += 1
         supposition, _conversions = supposed(meta.managed_fields, rules)
@@ -100,19 +101,19 @@ class StripPrediction:
 
 
 MOST = 50
-"""Objects that are tried."""
+"""The most objects that are tried."""
 
 _READERS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What a migration would strip of a version once it is unserved.
+    """The entries of a version that a migration would strip once the version is unserved.
 
     Attributes:
-        owners: entries that would be stripped or cut, by manager.
-        tried: objects whose entries were converted.
-        note: a sentence about it; empty where nothing has to be converted.
+        owners: the numbers of entries that would be stripped or cut, by manager.
+        tried: the number of objects whose entries were converted.
+        note: a sentence about the check; empty if nothing has to be converted.
     """
 
     owners: dict[str, int] = field(default_factory=dict)
@@ -121,12 +122,12 @@ class Losses:
 
 
 class StripCheck:
-    """Picks some of the objects with entries at a version, and finds out what becomes of those entries.
+    """Picks some of the objects with entries at a version, and predicts the results of those entries.
 
     Args:
         cluster: the API server.
         crd: the CRD.
-        version: the version that is to be unserved, or is no more.
+        version: the version to unserve, or a removed one.
     """
 
     def __init__(self, cluster: Cluster, crd: Crd, version: str) -> None:
@@ -139,7 +140,7 @@ class StripCheck:
         self._objects = 0
 
     def offer(self, meta: Meta) -> None:
-        """Take an object into account that has been listed."""
+        """Consider a listed object."""
         mine = [entry for entry in meta.managed_fields if entry.api_version == self._api_version]
         if mine and self._converts:
             self._objects += 1
@@ -178,9 +179,9 @@ class StripCheck:
         return found
 
     async def _read(self, picked: Sequence[Meta]) -> list[tuple[Meta, Json]]:
-        """Read the picked objects whole; those that are gone are left out.
+        """Read the picked objects whole; skip deleted ones.
 
-        They are listed by name, which takes no other right than listing all objects.
+        The method lists them by name, which needs no right but that to list all objects.
         """
         resource = self._crd.resource_at(self._crd.storage.name)
         found: dict[str, tuple[Meta, Json]] = {}
@@ -223,7 +224,7 @@ class StripCheck:
 
 
 def _without_serving(crd: Crd, version: str) -> Crd:
-    """The CRD once a version is unserved."""
+    """Return the CRD with a version unserved."""
     versions = tuple(replace(each, served=each.served and each.name != version) for each in crd.versions)
     return replace(crd, versions=versions, served=tuple(name for name in crd.served if name != version))
 

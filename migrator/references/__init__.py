@@ -1,1 +1,1 @@
-"""Who names a CRD by one of its versions: found in the whole cluster, in audit logs and in files."""
+"""Find references to versions of a CRD in the whole cluster, in audit logs and in files."""

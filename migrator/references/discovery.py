@@ -1,6 +1,7 @@
-"""Which resources of a cluster are looked through, read from its discovery documents.
+"""Find the resources of a cluster to search, from its discovery documents.
 
-Those that the garbage collector follows: nothing else can be a dependent, and no custom resource is left out.
+These are the resources that the garbage collector follows: only they can be dependents, and they include all custom
+resources.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ __all__ = [
 _T = TypeVar("_T")
 
 _AT_ONCE = 6
-"""Requests in flight: others use the API server too."""
+"""The most requests in flight, because other clients use the API server too."""
 
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
-"""What the garbage collector leaves alone (its DefaultIgnoredResources): most of a cluster's objects, often."""
+"""The resources that the garbage collector ignores (its DefaultIgnoredResources), often most objects of a cluster."""
 
 _FOLLOWED = frozenset({"delete", "list", "watch"})
 """The verbs without which the garbage collector does not follow a resource (its GetDeletableResources)."""
@@ -51,13 +52,13 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def ordered(self) -> list[str]:
-        """The versions, the preferred one first."""
+        """Return the versions, the preferred one first."""
         names = (self.preferred.version, *(each.version for each in self.versions))
         return [name for name in dict.fromkeys(names) if name]
 
 
 CORE = Group("", (_Version("v1"),))
-"""The group of Pods and Secrets, which ``/apis`` does not name; it has had one version for ever."""
+"""The group of Pods and Secrets, which ``/apis`` does not list; it has only one version."""
 
 
 class Groups(msgspec.Struct, frozen=True):
@@ -91,11 +92,11 @@ def resources_path(group: str, version: str) -> str:
 def followed(documents: Iterable[tuple[str, str, Listing]]) -> Iterator[Resource]:
     """Yield each resource that the garbage collector follows, at the first of its versions.
 
-    Objects that are served under two groups are yielded under the first: the server says by a hash what it stores
-    (``storageVersionHash``). Subresources have no list of their own.
+    Objects that are served in two groups are yielded only in the first one; the server identifies stored objects by a
+    hash (``storageVersionHash``). Subresources cannot be listed.
 
     Args:
-        documents: ``(group, version, what it lists)``, the preferred version of each group first.
+        documents: ``(group, version, resources)``, the preferred version of each group first.
     """
     seen: set[tuple[str, str]] = set()
     stored: set[tuple[str, str]] = set()
@@ -112,7 +113,7 @@ def followed(documents: Iterable[tuple[str, str, Listing]]) -> Iterator[Resource
 
 
 class ReadDocument(Protocol):
-    """Reads a discovery document; None where it cannot be read."""
+    """Reads a discovery document; returns None if it cannot be read."""
 
     async def __call__(self, path: str, decoder: msgspec.json.Decoder[_T]) -> _T | None:
         """Read the document at a path."""
@@ -120,7 +121,7 @@ class ReadDocument(Protocol):
 
 
 async def discover(read: ReadDocument) -> list[Resource]:
-    """Return the resources that the garbage collector follows, from all discovery documents that can be read."""
+    """Return the resources that the garbage collector follows, from all readable discovery documents."""
     found = await read("/apis", groups_decoder)
     groups = (CORE, *(() if found is None else found.groups))
     listings: dict[tuple[str, str], Listing] = {}
@@ -135,7 +136,7 @@ async def discover(read: ReadDocument) -> list[Resource]:
 
 
 async def each_of(items: Iterable[_T], do: Callable[[_T], Awaitable[None]]) -> None:
-    """Do something with each, a handful at a time."""
+    """Call a function for each item, with a few calls at a time."""
     rest = iter(items)
 
     async def work() -> None:

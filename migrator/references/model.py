@@ -1,7 +1,7 @@
-"""What a reference to a version is, what happens to it when the version goes, and how references are counted.
+"""References to a version, the effect of the version's removal on them, and their counts.
 
-A scan meets any number of references. ``ReferenceTally`` counts all of them and keeps the first few of each resource
-and effect, so that memory is bounded. Pure.
+A scan can find any number of references. ``ReferenceTally`` counts all of them and keeps the first few of each
+resource and effect, so that memory is bounded. Pure.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 MOST_KEPT: Final = 100
-"""References of each kind, resource and effect that are kept, with their names; all are counted."""
+"""The most references of each kind, resource and effect that are kept with their names; all are counted."""
 
 
 class ReferenceKind(StrEnum):
-    """Where a version is named."""
+    """The sort of place that names a version."""
 
     OWNER_REFERENCES = "owner-references"
     TYPED = "typed"
@@ -54,11 +54,11 @@ class ReferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SoughtVersion:
-    """A version of a CRD that is to go, and all that a reader needs to know of it.
+    """A version of a CRD to search for, with all that a reader needs.
 
     Attributes:
-        group, version, kind, plural: as the CRD has them.
-        others: the other served versions, that of storage first.
+        group, version, kind, plural: as in the CRD.
+        others: the other served versions, the storage version first.
     """
 
     group: str
@@ -74,7 +74,7 @@ class SoughtVersion:
 
     @property
     def crd(self) -> str:
-        """Name of the CRD."""
+        """The name of the CRD."""
         return f"{self.plural}.{self.group}"
 
     def __str__(self) -> str:
@@ -82,26 +82,26 @@ class SoughtVersion:
 
 
 def sought(crd: Crd, version: str) -> SoughtVersion:
-    """Return what to look for; the CRD need not have the version any more."""
+    """Return the version to search for, which the CRD may no longer have."""
     others = sorted((name for name in crd.served if name != version), key=lambda name: name != crd.storage.name)
     return SoughtVersion(crd.group, version, crd.kind, crd.name.partition(".")[0], tuple(others))
 
 
 def old_versions(crd: Crd) -> tuple[SoughtVersion, ...]:
-    """Return what to look for of a CRD whose versions may go: all that it has, or may store, but that of storage."""
+    """Return the versions of a CRD that may be removed: all that it has or may store, except the storage version."""
     known = {*(each.name for each in crd.versions), *crd.stored_versions}
     return tuple(sought(crd, version) for version in sorted(known - {crd.storage.name}))
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What happens to references of one sort when the version goes.
+    """The effect of unserving or removing a version on references of one sort.
 
     Attributes:
-        unserved, removed: a sentence each; without "when the version is unserved".
-        against_unserving, against_removal: whether the step should wait for the reference.
-        advice: what to do about it, a clause.
-        movable: whether ``restow references --move`` can write it at another version.
+        unserved, removed: a sentence for each step, without "when the version is unserved".
+        against_unserving, against_removal: whether the step should wait until the reference is changed.
+        advice: a clause about what to do.
+        movable: whether ``restow references --move`` can write the reference at another version.
     """
 
     unserved: str
@@ -119,12 +119,12 @@ class Reference:
     Attributes:
         kind: the sort of place.
         of: the version that it names.
-        resource: ``deployments.apps``; of a file or a log its name.
-        namespace, name: of the object.
+        resource: ``deployments.apps``, or the name of a file or log.
+        namespace, name: the object.
         where: a JSON pointer, or a line.
-        detail: what else there is to say, such as the revision of a release.
-        effect: what happens when the version goes.
-        count: how many such references this one stands for.
+        detail: further information, such as the revision of a release.
+        effect: the effect of unserving or removing the version.
+        count: the number of references that this one represents.
         guess: whether the place may only look like a reference.
     """
 
@@ -166,11 +166,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, order=True)
 class NotLookedAt:
-    """What could not be looked at.
+    """A place that could not be searched.
 
     Attributes:
         resource: ``deployments.apps``, ``/apis/metrics.k8s.io/v1beta1``, or an object or file that cannot be read.
-        reason: why, in words.
+        reason: the reason, as text.
     """
 
     resource: str
@@ -183,7 +183,7 @@ class NotLookedAt:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """How much was looked at: resources, objects of them, and the requests that it took."""
+    """The extent of a search: the numbers of resources, of their objects, and of requests."""
 
     resources: int = 0
     objects: int = 0
@@ -201,11 +201,11 @@ class FoundReferences:
     Attributes:
         of: the version.
         references: the first of each kind, resource and effect, at most ``MOST_KEPT``.
-        effects: how many references there are, by kind, resource and effect; those that were not kept included.
-        objects: how many objects have them, by kind and resource.
-        not_looked_at: where there may be more.
-        notes: sentences about what no look can show.
-        looked: how much was looked at.
+        effects: the numbers of references by kind, resource and effect, including those that were not kept.
+        objects: the numbers of objects with references, by kind and resource.
+        not_looked_at: the places that could not be searched and may have more.
+        notes: sentences about what no search can show.
+        looked: the extent of the search.
     """
 
     of: SoughtVersion
@@ -218,17 +218,17 @@ class FoundReferences:
 
     @property
     def count(self) -> int:
-        """How many references."""
+        """The number of references."""
         return sum(self.effects.values())
 
     @property
     def against_unserving(self) -> Counter[ReferenceKind]:
-        """How many references need the version served, by kind."""
+        """The numbers of references that need the version served, by kind."""
         return self._by_kind(lambda effect: effect.against_unserving)
 
     @property
     def against_removal(self) -> Counter[ReferenceKind]:
-        """How many references need the version in the CRD, by kind."""
+        """The numbers of references that need the version in the CRD, by kind."""
         return self._by_kind(lambda effect: effect.against_removal)
 
     def _by_kind(self, chosen: Callable[[Effect], bool]) -> Counter[ReferenceKind]:
@@ -239,7 +239,7 @@ class FoundReferences:
         return found
 
     def of_kind(self, kind: ReferenceKind) -> Iterator[tuple[str, int, list[Reference]]]:
-        """Yield (resource, objects, the references kept) of one kind, by resource."""
+        """Yield (resource, number of objects, kept references) of one kind, by resource."""
         for (each, resource), objects in self.objects.items():
             if each is kind:
                 yield (
@@ -278,10 +278,11 @@ class _Group:
 
 
 class ReferenceTally:
-    """Counts references, over any number of objects in a bounded space.
+    """Counts references over any number of objects in bounded memory.
 
-    The references of one object are added in a row: objects are counted by that. Effects are few: each reader has its
-    own. Some references of each are kept, so that a hundred harmless ones do not hide one that fails.
+    The caller adds all references of one object in succession, because the tally counts objects in this way. There are
+    few effects, because each reader has its own ones. The tally keeps some references of each, so that a hundred
+    harmless ones do not hide one that fails.
     """
 
     def __init__(self, versions: Iterable[SoughtVersion]) -> None:
@@ -298,7 +299,7 @@ class ReferenceTally:
             kept.append(reference)
 
     def found(self, unseen: Iterable[NotLookedAt], notes: Iterable[str] = ()) -> dict[SoughtVersion, FoundReferences]:
-        """Return what was counted, of each version; kinds in their order, resources in that of their names."""
+        """Return the references to each version; kinds are in the order of the enum, resources sorted by name."""
         missed, said = tuple(sorted(set(unseen))), tuple(notes)
         order = list(ReferenceKind)
         made = {}

@@ -1,17 +1,16 @@
-"""Write references at another version, with everyone's ownership intact: ``move_references``.
+"""Write references at another version and keep the ownership of all fields: ``move_references``.
 
-Who owns a field afterwards is the matter of ``ownedwrites``. Writes carry the resourceVersion that was read; on a
-conflict the object is read and decided again. A run that was interrupted leaves references that are moved and
-references that are not, and the next run finds the latter.
+``ownedwrites`` preserves the ownership. Writes carry the resourceVersion that was read; after a conflict the module
+reads the object and decides again. An interrupted run leaves some references unmoved, and the next run finds them.
 
-An API server drops the status from a write of an object whose kind has the subresource ``status``. References below
-``/status`` of such kinds are written by that subresource, after the others of the object.
+An API server drops the status from a write of an object whose kind has the subresource ``status``. Therefore the module
+writes references below ``/status`` of such kinds through that subresource, after the other references of the object.
 
-The uid of an owner is read first: a reference to an object that does not exist, or to another one of that name, is left
-as it is.
+The module first reads the uid of an owner. It does not change a reference to an object that does not exist, or to
+another object of that name.
 
-The objects of a Helm release are converted as the webhook converts, and the release is stored with them. What it was
-before is kept in a Secret.
+It converts the objects of a Helm release as the webhook does, and stores the release with them. A Secret keeps the
+previous release.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ class NotMoved:
     """A reference that was not written, and why.
 
     Attributes:
-        resource, namespace, name, where: of the reference.
-        reason: a sentence.
-        failed: whether a write failed, rather than that restow left it alone.
+        resource, namespace, name, where: the place of the reference.
+        reason: the reason, a sentence.
+        failed: whether a write failed; otherwise restow did not try one.
     """
 
     resource: str
@@ -95,16 +94,16 @@ class NotMoved:
 
 @dataclass(slots=True)
 class MoveReport:
-    """What became of the references to one version.
+    """The results for the references to one version.
 
     Attributes:
         of: the version that they named.
         target: the version that they name now.
         dry_run: whether nothing was stored.
-        moved, skipped, failed: references, by kind.
-        not_moved: the first of those that were skipped or failed.
-        not_looked_at: where there may be more.
-        writes: requests that wrote.
+        moved, skipped, failed: the numbers of references, by kind.
+        not_moved: the first of the references that were skipped or failed.
+        not_looked_at: the places that could not be searched and may have more.
+        writes: the number of write requests.
     """
 
     of: SoughtVersion
@@ -119,7 +118,7 @@ class MoveReport:
 
     @property
     def result(self) -> str:
-        """``Succeeded``, ``Failed`` or ``DryRun``, as in the report of a migration."""
+        """The result as in the report of a migration: ``Succeeded``, ``Failed`` or ``DryRun``."""
         if self.failed or self.not_looked_at:
             return "Failed"
         return "DryRun" if self.dry_run else "Succeeded"
@@ -151,15 +150,15 @@ async def move_references(
     all_revisions: bool = False,
     dry_run: bool = False,
 ) -> MoveReport:
-    """Write the references to a version at another one.
+    """Write the references to a version at another version.
 
     Args:
         cluster: the API server.
         crd: the CRD as just read.
         version: the version that references name.
-        target: the version that they are to name.
-        kinds: of ``MOVABLE_KINDS``.
-        converters: what converts objects of Helm releases where the CRD has strategy Webhook; by default its webhook.
+        target: the new version for them.
+        kinds: a subset of ``MOVABLE_KINDS``.
+        converters: convert objects of Helm releases if the CRD has strategy Webhook; by default its webhook does.
         all_revisions: also move revisions of Helm releases that only a rollback reads.
         dry_run: send every write with ``dryRun=All``.
 
@@ -185,7 +184,7 @@ async def move_references(
 
 @asynccontextmanager
 async def _converter(cluster: Cluster, crd: Crd, converters: Converters) -> AsyncIterator[Converter | None]:
-    """Open what converts the objects of a CRD; None where only their apiVersion changes."""
+    """Open the converter for the objects of a CRD; None if only their apiVersion changes."""
     if crd.strategy == "None":
         yield None
     elif (chosen := converters(crd)) is not None:
@@ -229,11 +228,11 @@ class _ReferenceMover:
 
     @property
     def writes(self) -> int:
-        """How many requests changed something."""
+        """The number of requests that changed something."""
         return self._writes.count
 
     async def move(self, resource: Resource, meta: Meta, references: list[Reference]) -> None:
-        """Move all references of one object that can be moved; count the others."""
+        """Move all movable references of one object; count the others."""
         try:
             if references[0].kind is ReferenceKind.HELM:
                 await self._move_release(resource, meta, references)
@@ -247,7 +246,7 @@ class _ReferenceMover:
                     meta, by_status = await self._reread(resource, meta, {ReferenceKind.TYPED}, _STATUS)
                 await self._move_fields(resource, meta, by_status, _STATUS)
         except NotFound:
-            return  # the object is gone, and its references with it
+            return  # the object was deleted with its references
         except KubeError as error:
             self._failed(references, error)
 
@@ -275,7 +274,7 @@ class _ReferenceMover:
         self._not_moved(references, said, failed=True)
 
     async def _is_status(self, resource: Resource, reference: Reference) -> bool:
-        """Say whether a reference is written by the subresource ``status``."""
+        """Return whether a reference is written through the subresource ``status``."""
         if reference.kind is not ReferenceKind.TYPED or not reference.where.startswith("/status/"):
             return False
         if resource not in self._with_status:
@@ -287,7 +286,7 @@ class _ReferenceMover:
     async def _due(
         self, resource: Resource, meta: Meta, references: Sequence[Reference]
     ) -> tuple[list[Reference], list[tuple[Reference, str]]]:
-        """Return the references that are to be written, and those that are left as they are, with the reason."""
+        """Return the references to write, and those to leave unchanged with the reason."""
         due, left = [], []
         for each in references:
             if not each.effect.movable:
@@ -299,7 +298,7 @@ class _ReferenceMover:
         return due, left
 
     async def _stranger(self, resource: Resource, meta: Meta, reference: Reference) -> str:
-        """Say why an ownerReference is not one to an object of the CRD; empty where it is."""
+        """Return why an ownerReference does not name an object of the CRD; empty if it does."""
         owner = meta.owner_references[int(reference.where.rpartition("/")[2])]
         if self._crd.namespaced and not resource.namespaced:
             return (
@@ -330,7 +329,7 @@ class _ReferenceMover:
         return await self._changed(resource, meta, due, changes, _path_of(meta, due[0]), subresource)
 
     async def _move_release(self, resource: Resource, meta: Meta, references: Sequence[Reference]) -> None:
-        """Store a release with its objects converted, and what it was in a Secret."""
+        """Store a release with converted objects, and its previous state in a Secret."""
         for _ in range(_ATTEMPTS):
             reply = await self._cluster.get(resource, meta.name, meta.namespace or None)
             stored: dict[str, Any] = reply.decode(whole_object_decoder)
@@ -338,7 +337,7 @@ class _ReferenceMover:
             try:
                 release = StoredRelease(stored)
             except NoRelease:
-                return  # another client changed it since the list; the next run looks at it again
+                return  # another client changed it since the list; the next run finds it again
             if release.former and not self._all_revisions:
                 self._not_moved(references, "a former revision; --all-revisions moves these too", failed=False)
                 return
@@ -357,7 +356,7 @@ class _ReferenceMover:
         self._not_moved(references, _AGAIN, failed=True)
 
     async def _converted(self, objects: Sequence[StoredObject]) -> tuple[list[Object], str]:
-        """Return objects at the target; or why they cannot be converted."""
+        """Return objects at the target version, or why they cannot be converted."""
         if self._converter is None:
             return [{**each.content, "apiVersion": self._to} for each in objects], ""
         try:
@@ -368,7 +367,7 @@ class _ReferenceMover:
         return [each for each in answers if not isinstance(each, Unconverted)], "; ".join(failed)
 
     async def _back_up(self, resource: Resource, meta: Meta, stored: Object) -> None:
-        """Keep a release as it was, in a Secret next to it; what an interrupted run has kept stays."""
+        """Copy a release to a Secret in its namespace; a copy from an interrupted run stays."""
         of = self.report.of
         name = f"restow-backup.{of.version}.{of.crd}.{meta.name}"
         metadata = {"name": name, "labels": BACKUP_LABEL, "annotations": {MOVED: f"{of.crd} {of.version}"}}
@@ -376,7 +375,7 @@ class _ReferenceMover:
         secret: dict[str, Any] = {"metadata": metadata, "type": "restow.dev/helm-release"}
         if resource.plural == SECRETS.plural:
             secret |= {"stringData": told, "data": {"release": stored["data"]["release"]}}
-        else:  # a ConfigMap's texts are plain, and a Secret's data are base64
+        else:  # a ConfigMap has plain text, a Secret base64
             secret |= {"stringData": told | {"release": stored["data"]["release"]}}
         body = msgspec.json.encode(secret)
         try:
@@ -386,7 +385,7 @@ class _ReferenceMover:
             kept: dict[str, Any] = reply.decode(whole_object_decoder)
             if base64.b64decode(kept.get("data", {}).get("uid", "")).decode() == meta.uid:
                 return
-            await self._cluster.delete(SECRETS, name, meta.namespace)  # of a release of this name that is gone
+            await self._cluster.delete(SECRETS, name, meta.namespace)  # it belongs to a deleted release of this name
             await self._cluster.create(SECRETS, body, meta.namespace)
 
     async def _changed(
@@ -411,7 +410,7 @@ class _ReferenceMover:
     async def _reread(
         self, resource: Resource, meta: Meta, kinds: Collection[ReferenceKind], subresource: str | None
     ) -> tuple[Meta, list[Reference]]:
-        """Read an object again; return those of its references that are written by the subresource, or by none."""
+        """Read an object again; return its references to write through the subresource, or without one."""
         reply = await self._cluster.get(resource, meta.name, meta.namespace or None)
         now, name = reply.decode(object_decoder).metadata, resource.full_name
         found = [*owner_references(name, now, self._owners)]
@@ -429,7 +428,7 @@ class _ReferenceMover:
 
 
 def _path_of(meta: Meta, reference: Reference) -> list[str]:
-    """Return where managedFields name a reference, up to the first list."""
+    """Return the path of a reference in managedFields, up to the first list."""
     if reference.kind is ReferenceKind.OWNER_REFERENCES:
         uid = meta.owner_references[int(reference.where.rpartition("/")[2])].uid
         return ["f:metadata", "f:ownerReferences", fieldpath.key_element({"uid": uid})]

@@ -1,9 +1,9 @@
-"""Change a field of any object, and leave everyone's ownership as it was.
+"""Change a field of any object without a change of ownership.
 
-A write changes the field's owner in managedFields: the API server takes a changed field from its owner and gives it to
-the writer. So the write is made under the name of the field's owner. Where its entry is an Update at the same version,
-that is all. Otherwise a second write sends managedFields back as they were before; it changes nothing else, so the API
-server keeps them as sent. Every answer is compared with the ownership that was there before.
+A write changes the field's owner in managedFields: the API server removes a changed field from its owner and assigns it
+to the writer. Therefore the module writes under the name of the field's owner. If the owner's entry is an Update at the
+same version, this is enough. Otherwise a second write restores the previous managedFields; it changes nothing else, so
+the API server keeps them as sent. The module compares every answer with the previous ownership.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["OwnedWrites", "WriteOutcome"]
 
 
 class WriteOutcome(Enum):
-    """What became of a write; the value of a failure is a sentence."""
+    """The result of a write; the value of a failure is a sentence."""
 
     WRITTEN = ""
     CONFLICT = "another client wrote the object meanwhile"
@@ -44,11 +44,11 @@ class OwnedWrites:
     """Writes to a cluster.
 
     Args:
-        cluster: where to.
+        cluster: the API server.
         dry_run: send every write with ``dryRun=All``.
 
     Attributes:
-        count: requests that changed something.
+        count: the number of requests that changed something.
     """
 
     def __init__(self, cluster: Cluster, *, dry_run: bool = False) -> None:
@@ -65,14 +65,14 @@ class OwnedWrites:
         *,
         subresource: str | None = None,
     ) -> WriteOutcome:
-        """Change texts of one object.
+        """Change strings of one object.
 
         Args:
             resource: the resource, at the version to write at.
-            meta: of the object as it was read.
-            changes: JSON pointers, and what is to stand there.
-            path: where managedFields name the first of them.
-            subresource: by which they are written; ``status`` where a kind has it.
+            meta: the object's metadata as read.
+            changes: the new strings by JSON pointer.
+            path: the path of the first one in managedFields.
+            subresource: the subresource to write, such as ``status``; None for the object itself.
 
         Raises:
             KubeError: the API server refuses the write, or cannot be reached.
@@ -81,7 +81,7 @@ class OwnedWrites:
         body = msgspec.json.encode([{"op": "replace", "path": at, "value": value} for at, value in replace.items()])
         owner = {"fieldManager": _owner_of(meta, path)}
         try:
-            # First as a dry run: an entry that cannot be converted costs all others, and the answer shows it.
+            # First a dry run: an entry that cannot be converted makes the server drop all others, as the answer shows.
             answer = await self._patch(resource, meta, body, PatchType.JSON, owner | {"dryRun": "All"}, subresource)
             if meta.managed_fields and not answer.managed_fields:
                 return WriteOutcome.LOSES_OWNERS
@@ -93,7 +93,7 @@ class OwnedWrites:
         return WriteOutcome.WRITTEN if await self._restored(resource, meta, answer) else WriteOutcome.OWNER_CHANGED
 
     async def _restored(self, resource: Resource, before: Meta, now: Meta) -> bool:
-        """Give managedFields back as they were; return false if another client wrote the object meanwhile."""
+        """Restore the previous managedFields; return false if another client wrote the object meanwhile."""
         if not before.managed_fields or same_ownership(before.managed_fields, now.managed_fields):
             return True
         body = combined_patch(now.resource_version, before.managed_fields)

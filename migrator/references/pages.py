@@ -1,8 +1,8 @@
-"""Pages of whole objects, in which an object that is nested too deeply to be decoded hides itself alone.
+"""List pages of whole objects, and skip only the content of objects that are nested too deeply to decode.
 
-A page is decoded as one text, so one such object would take all others of its page along, and the rest of its resource.
-Where a page fails for it, its objects are named by their metadata, which the API server sends without the rest, and
-each is read on its own.
+A page is decoded as one text, so one such object would make the page, and the rest of the list, unreadable. If a page
+fails for this reason, the module lists the metadata of its objects, which the API server sends separately, and reads
+each object by itself.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from restow.migrator.requests.wire import Meta, object_decoder, page_decoder
 __all__ = ["ListFrom", "readable_pages"]
 
 ListFrom = Callable[[str], AsyncIterator[ListedPage]]
-"""Lists the objects of a resource as texts, from a continue token on (empty for the first page)."""
+"""Lists the objects of a resource as text, from a continue token on (empty for the first page)."""
 
 _NOTHING: Final = msgspec.Raw(b"{}")
-"""The text of an object that cannot be read: its metadata is known, and that counts."""
+"""The text of an object that cannot be decoded; its metadata is known."""
 
 
 async def readable_pages(
@@ -37,15 +37,15 @@ async def readable_pages(
     requests: Requests,
     too_deep: Callable[[Meta], None],
 ) -> AsyncIterator[ListedPage]:
-    """Yield page after page; of an object that cannot be decoded the metadata, and an empty text.
+    """Yield the pages; an object that cannot be decoded has its metadata and an empty object as text.
 
     Args:
         cluster: the API server.
-        resource: what is listed.
-        list_from: lists it.
-        selector: the label selector with which it is listed.
-        requests: where requests are counted.
-        too_deep: is called for each object that cannot be decoded.
+        resource: the resource to list.
+        list_from: lists the resource.
+        selector: the label selector of the list.
+        requests: counts the requests.
+        too_deep: called for each object that cannot be decoded.
 
     Raises:
         ListFailed: a page could not be read for another reason.
@@ -75,7 +75,7 @@ async def _one_by_one(
     requests: Requests,
     too_deep: Callable[[Meta], None],
 ) -> tuple[ListedPage, str]:
-    """Read the objects of a page each on its own; return them, and the token of the next page."""
+    """Read each object of a page separately; return them, and the token of the next page."""
     chosen = {"labelSelector": selector, "continue": failed.token}
     params = {"limit": str(failed.size)} | {name: value for name, value in chosen.items() if value}
     requests.list += 1

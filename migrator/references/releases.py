@@ -1,7 +1,7 @@
-"""Stored Helm releases: their objects at a version, and the release with these objects at another version.
+"""Read objects at a version from stored Helm releases, and rewrite the release with them at another version.
 
-Of a manifest only the documents that are converted change; comments in front of them (``# Source:``) stay. All other
-fields of a release are kept, also those that this module does not know. Pure.
+Only the converted documents of a manifest change; comments before them (``# Source:``) stay. The module keeps all other
+fields of a release, including unknown ones. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMMENTS: Final = re.compile(r"\A(?:[ \t]*(?:---[^\n]*|#[^\n]*)?\n)*")
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object in a release: in which text, in which document of it, and what it is."""
+    """An object in a release, with its text and the document in that text."""
 
     place: int
     document: int
@@ -49,7 +49,7 @@ class StoredRelease:
         obj: the Secret or ConfigMap.
 
     Raises:
-        NoRelease: it holds none that can be read.
+        NoRelease: the object contains no readable release.
     """
 
     def __init__(self, obj: Object) -> None:
@@ -71,12 +71,12 @@ class StoredRelease:
 
     @property
     def texts(self) -> list[str]:
-        """The manifest, and that of each hook."""
+        """The manifest of the release, and the manifest of each hook."""
         hooks = self._content.get("hooks") or []
         return [str(each.get("manifest") or "") for each in (self._content, *hooks)]
 
     def objects(self, owners: Owners) -> list[StoredObject]:
-        """Return the objects at a sought version that are documents of their own."""
+        """Return the objects at a sought version that are separate documents."""
         found = []
         for place, text in enumerate(self.texts):
             for number, (_line, document) in enumerate(split_manifest(text)):
@@ -91,7 +91,7 @@ class StoredRelease:
         return found
 
     def rewritten(self, objects: Sequence[StoredObject], converted: Sequence[Object]) -> str:
-        """Return the text to store: the release with these objects converted."""
+        """Return the text to store: the release with these objects in their converted form."""
         texts = self.texts
         changes = {
             (each.place, each.document): (each.content, made) for each, made in zip(objects, converted, strict=True)
@@ -107,7 +107,7 @@ class StoredRelease:
         )
 
     def with_texts(self, texts: Sequence[str]) -> str:
-        """Return the text to store: the release with other manifests, those of the hooks after its own."""
+        """Return the text to store: the release with new manifests, its own first, then those of its hooks."""
         manifest, *of_hooks = texts
         hooks = self._content.get("hooks")
         content = self._content | {"manifest": manifest}
@@ -118,7 +118,7 @@ class StoredRelease:
 
 
 def _parts(text: str) -> list[tuple[int, str]]:
-    """Return all of a text in parts; those that are documents have their number, what is between them has -1."""
+    """Split a text into parts; a document has its number, and the text between documents has -1."""
     parts, end = [], 0
     for number, (_line, document) in enumerate(split_manifest(text)):
         start = text.index(document, end)
@@ -128,7 +128,7 @@ def _parts(text: str) -> list[tuple[int, str]]:
 
 
 def _document(text: str, before: dict[str, Any], after: Object) -> str:
-    """Return a document with another object: only its apiVersion is changed where nothing else differs."""
+    """Return a document with a new object; if nothing else differs, change only its apiVersion."""
     if {**before, "apiVersion": ""} == {**after, "apiVersion": ""} and len(_API_VERSION.findall(text)) == 1:
         return _API_VERSION.sub(f"apiVersion: {after['apiVersion']}", text)
     head = _COMMENTS.match(text)

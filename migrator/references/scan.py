@@ -1,12 +1,12 @@
-"""Look through a cluster for references to versions of CRDs: ``find_references``.
+"""Search a cluster for references to versions of CRDs: ``find_references``.
 
-Discovery names the resources. Each is listed once, page by page and a handful at a time: by metadata alone where that
-is enough, which is so for all built-in resources but a few, and for custom resources whose schema has no room for a
-typed reference. Others are listed whole, and an object is decoded only if its text has the kind's name. Pages of whole
-objects are bounded in bytes. So memory is bounded, whatever the number and the size of objects. One object that cannot
-be decoded hides no other one.
+Discovery names the resources. The scan lists each resource once, page by page, and a few resources at a time. It lists
+only metadata if that is enough: for all built-in resources except a few, and for custom resources whose schema allows
+no typed reference. It lists other resources whole, and decodes an object only if its text contains the kind's name.
+Pages of whole objects are limited in bytes, so memory is bounded for any number and size of objects. An object that
+cannot be decoded does not hide others.
 
-What cannot be looked at is reported, never raised.
+The scan reports places that it cannot search, and never raises for them.
 """
 
 from __future__ import annotations
@@ -67,23 +67,23 @@ STANDING_KINDS: Final = CLUSTER_KINDS - {
     ReferenceKind.LAST_APPLIED,
     ReferenceKind.CLIENTS,
 }
-"""The kinds that can stand against a version. A look of its own counts managedFields entries; the others never do."""
+"""The kinds that can block a step. A separate check counts managedFields entries; the others never block."""
 
 _BY_RULES: Final = {ReferenceKind.ADMISSION, ReferenceKind.API_SERVICES}
 _BY_WRITERS: Final = {ReferenceKind.LAST_APPLIED, ReferenceKind.MANAGED_FIELDS}
 _BY_INVENTORIES: Final = {ReferenceKind.FLUX, ReferenceKind.ARGO_CD, ReferenceKind.OLM, ReferenceKind.CROSSPLANE}
 
 Observe = Callable[[Resource, Meta, list[Reference]], Awaitable[None]]
-"""Is shown each object that has references, with all of these."""
+"""Receives each object with references, and all of its references."""
 
 _PAGE = 250
-"""Objects in a page, of which each may cost a conversion."""
+"""Objects per page; each may cost a conversion."""
 
 _PAGE_BYTES = 2 * 1024 * 1024
-"""Bytes of a page of whole objects, about; one object may have more."""
+"""The approximate bytes of a page of whole objects; one object may have more."""
 
 _ATTEMPTS = 4
-"""Tries of one request: what still fails then, an aggregated API or a conversion, is down for longer than one waits."""
+"""Attempts of one request; an aggregated API or a conversion that still fails is down for too long to wait."""
 
 _ALL = Resource("*", "*", "*", namespaced=False)
 _NOT_ALLOWED = "not allowed to list it"
@@ -91,7 +91,7 @@ _TOO_DEEP = "it is nested too deeply"
 
 _SECRETS = Resource("", "v1", "secrets", namespaced=True)
 _RELEASES = "owner=helm"
-"""The label of what Helm's storage drivers write."""
+"""The label of objects that Helm's storage drivers write."""
 
 _VERSIONLESS: Final = (
     "RBAC rules and ResourceQuotas (count/{crd}) name the resource and its group without a version: nothing is to be "
@@ -111,17 +111,17 @@ async def find_references(
     audit_logs: Sequence[Path] = (),
     observe: Observe | None = None,
 ) -> dict[SoughtVersion, FoundReferences]:
-    """Find who names any of some versions, in one pass over all objects of the cluster.
+    """Find the references to any of several versions, in one pass over all objects of the cluster.
 
-    Looked at are all resources that the garbage collector follows, so all but Events. No error of the API server is
-    raised: what it hides is among ``not_looked_at`` of the result.
+    The search covers all resources that the garbage collector follows, which are all except Events. It raises no error
+    of the API server: unreadable places are in ``not_looked_at`` of the result.
 
     Args:
         cluster: the API server.
-        versions: what to look for; ``sought`` makes one of a CRD.
-        kinds: which kinds of references to look for.
+        versions: the versions to search for; ``sought`` returns one of a CRD.
+        kinds: the kinds of references to search for.
         audit_logs: audit logs of API servers, as JSON lines, gzipped or not.
-        observe: is shown each object with references while the search goes on; its errors end the search.
+        observe: receives each object with references during the search; its errors end the search.
     """
     search = _ReferenceSearch(cluster, versions, frozenset(kinds), observe)
     async with asyncio.TaskGroup() as group:
@@ -143,9 +143,9 @@ async def find_references(
 
 
 async def find_old_references(cluster: Cluster, crds: Iterable[Crd]) -> dict[str, tuple[FoundReferences, ...]]:
-    """Find what stands against the removal of any version but that of storage, of several CRDs in one search.
+    """Find references that block the removal of old versions of several CRDs, in one search.
 
-    Returns what was found by the name of the CRD, with a result for each of its versions that may go.
+    Returns the references by the name of the CRD, with a result for each of its old versions.
     """
     versions = {crd.name: old_versions(crd) for crd in crds}
     every = [of for each in versions.values() for of in each]
@@ -155,7 +155,7 @@ async def find_old_references(cluster: Cluster, crds: Iterable[Crd]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What of a CRD decides how its objects are listed: at which version, and whether whole."""
+    """The facts about a CRD that decide how to list its objects: at which version, and whether whole."""
 
     version: str = ""
     whole: bool = True
@@ -169,7 +169,7 @@ class _ReferenceSearch:
         kinds: frozenset[ReferenceKind],
         observe: Observe | None,
     ) -> None:
-        # Of many documents and lists some may well be missing: few tries of each.
+        # Some of many documents and lists may be missing, so try each only a few times.
         self._cluster = without_retries(cluster)
         self._observe = observe
         self._versions = tuple(versions)
@@ -192,7 +192,7 @@ class _ReferenceSearch:
         self._ask_for_each = not await self._allowed(_ALL)
         await self._read_crds()
         jobs: list[Callable[[], Awaitable[None]]] = []
-        if ReferenceKind.HELM in self.kinds:  # first: they may take the longest
+        if ReferenceKind.HELM in self.kinds:  # first, because they may take the longest
             jobs += [partial(self._look_at, each, self._releases, _RELEASES) for each in (_SECRETS, CONFIG_MAPS)]
         jobs += [partial(self._look_at, self._best(each), self._reader(each)) for each in resources]
         if ReferenceKind.CLIENTS in self.kinds:
@@ -204,7 +204,7 @@ class _ReferenceSearch:
                 self._count(reference)
 
     async def _document(self, path: str, decoder: msgspec.json.Decoder[_T]) -> _T | None:
-        """Read a discovery document; what cannot be read is noted."""
+        """Read a discovery document; record an unreadable one."""
         reply = await self._read(path)
         try:
             return None if reply is None else reply.decode(decoder)
@@ -226,7 +226,7 @@ class _ReferenceSearch:
         return None
 
     async def _read_crds(self) -> None:
-        """Learn from all CRDs which objects have to be listed whole; without the right to, all are."""
+        """Learn from all CRDs which objects have to be listed whole; without the right to read CRDs, all are."""
         if ReferenceKind.TYPED not in self.kinds:
             return
         if self._ask_for_each and not await self._allowed(CRDS):
@@ -237,16 +237,16 @@ class _ReferenceSearch:
                     name, facts = _facts_of(text)
                     self._facts[name] = facts
         except (KubeError, ListFailed):
-            return  # they are listed again as a resource, and missed there
+            return  # the scan of CRDs as a resource reports the failure
         self._facts_known = True
 
     def _best(self, resource: Resource) -> Resource:
-        """Return the resource at its storage version, at which a list converts nothing."""
+        """Return the resource at its storage version, so that a list needs no conversion."""
         facts = self._facts.get(resource.full_name)
         return replace(resource, version=facts.version) if facts is not None and facts.version else resource
 
     def _reader(self, resource: Resource) -> Callable[[Resource, Meta, bytes], Iterator[Reference]] | None:
-        """Return what reads the whole objects of a resource; None where metadata is enough."""
+        """Return the reader of whole objects of a resource; None if metadata is enough."""
         name = resource.full_name
         if name in ADMISSION:
             return self._admission if self.kinds & _BY_RULES else None
@@ -265,7 +265,7 @@ class _ReferenceSearch:
         selector: str | None = None,
     ) -> None:
         try:
-            # Asked first: a refused list is tried several times, as if the API server had just started.
+            # Check first, because a refused list is retried, as after a start of the API server.
             if self._ask_for_each and not await self._allowed(resource):
                 self.unseen.append(NotLookedAt(resource.full_name, _NOT_ALLOWED))
                 return
@@ -319,7 +319,7 @@ class _ReferenceSearch:
         yield from helm_references(resource.full_name, msgspec.json.decode(text), self._owners)
 
     async def _metrics(self) -> None:
-        """Count requests at the versions; whether that is allowed shows when it is asked."""
+        """Count requests at the versions; a missing right shows at the request."""
         if (reply := await self._read("/metrics")) is not None:
             text = reply.body.decode(errors="replace")
             for reference in client_references(text, self._versions, self._cluster.host):
@@ -357,7 +357,7 @@ class _ReferenceSearch:
         )
 
     async def _allowed(self, resource: Resource) -> bool:
-        """Whether the user may list a resource; so also where the API server does not say."""
+        """Return whether the user may list a resource; true if the API server does not answer the question."""
         try:
             return not await missing(RetryingCluster(self._cluster, patience_s=0.0), [Permission(resource, "list")])
         except KubeError:
@@ -373,7 +373,7 @@ class _ReferenceSearch:
 
 
 def _facts_of(text: msgspec.Raw) -> tuple[str, _Facts]:
-    """Return the name of a CRD, and how its objects are listed."""
+    """Return the name of a CRD, and how to list its objects."""
     try:
         crd = msgspec.json.decode(text)
         stored = next(each for each in crd["spec"]["versions"] if each.get("storage"))
@@ -384,7 +384,7 @@ def _facts_of(text: msgspec.Raw) -> tuple[str, _Facts]:
 
 
 def read_audit_log(path: Path, versions: Collection[SoughtVersion]) -> tuple[list[Reference], list[NotLookedAt]]:
-    """Return who asked for the versions, by an audit log, and what of it cannot be read; line by line."""
+    """Read an audit log line by line; return the references to the versions, and the unreadable parts."""
     tally = AuditTally(versions, str(path))
     try:
         with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unzipped:

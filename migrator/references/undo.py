@@ -1,6 +1,6 @@
-"""Take back what a move did to Helm releases: their manifests, from the Secrets that keep what they were.
+"""Undo the moves of Helm releases: restore their manifests from the Secrets with the previous ones.
 
-Only manifest and hooks are taken back. Whatever Helm has written since, such as the status of the revision, stays.
+The module restores only manifest and hooks. Later writes of Helm, such as the status of the revision, stay.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _DRIVERS: Final[Mapping[str, Resource]] = {each.plural: each for each in (SECRET
 
 @dataclass(slots=True)
 class UndoReport:
-    """What became of the releases that a move has changed.
+    """The results for the releases that a move changed.
 
     Attributes:
-        undone: names of those that have their manifests back.
-        failed: the others, each with a sentence.
+        undone: the names of the releases with restored manifests.
+        failed: the other releases, each with a sentence.
     """
 
     undone: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class UndoReport:
 
 
 async def undo_releases(cluster: Cluster, crd: Crd, version: str) -> UndoReport:
-    """Give Helm releases the manifests that they had before ``move_references``, and delete what kept them.
+    """Restore the manifests of Helm releases from before ``move_references``, and delete the backups.
 
     Args:
         cluster: the API server.
@@ -90,7 +90,7 @@ async def undo_releases(cluster: Cluster, crd: Crd, version: str) -> UndoReport:
 
 
 async def _undo(cluster: Cluster, meta: Meta, kept: Mapping[str, Any]) -> str:
-    """Undo one; return why that is not possible."""
+    """Undo the move of one release; return why this is not possible, or an empty text."""
     client = with_retries(cluster)
     data = {name: base64.b64decode(value) for name, value in kept["data"].items()}
     driver, name = data["resource"].decode(), data["name"].decode()
@@ -102,7 +102,7 @@ async def _undo(cluster: Cluster, meta: Meta, kept: Mapping[str, Any]) -> str:
     try:
         reply = await client.get(resource, name, meta.namespace)
     except NotFound:
-        reply = None  # uninstalled since
+        reply = None  # the release was uninstalled
     if reply is not None:
         content: dict[str, Any] = reply.decode(whole_object_decoder)
         now = reply.decode(object_decoder).metadata

@@ -1,4 +1,4 @@
-"""What references say against unserving or removing a version, in sentences. Pure."""
+"""Sentences about references that block unserving or removing a version. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from restow.migrator.references.model import FoundReferences, Reference, Referen
 __all__ = ["MOST_EXAMPLES", "against_removal", "against_unserving", "not_looked_at", "standing"]
 
 MOST_EXAMPLES = 3
-"""Objects of each resource that a sentence names."""
+"""The most objects of each resource that a sentence names."""
 
 _MOST_NAMED = 8
-"""Resources that a sentence names; the JSON has all."""
+"""The most resources that a sentence names; the JSON has all."""
 
 _NOUNS = {
     ReferenceKind.TYPED: "typed references",
@@ -92,7 +92,7 @@ def _examples(references: list[Reference]) -> str:
 
 
 def standing(found: FoundReferences) -> str:
-    """Say how many references of each kind stand against the two steps, and how to see and to move them."""
+    """Return a sentence with the numbers of references that block the two steps, and how to see and move them."""
     of = found.of
     unserving, removal = found.against_unserving, found.against_removal
     if not removal and not unserving:
@@ -117,7 +117,7 @@ def _counted(counts: Counter[ReferenceKind]) -> str:
 
 
 def not_looked_at(crd: Crd, version: str, found: FoundReferences) -> str:
-    """Say which resources may hold more references; an empty string where all were looked at."""
+    """Return a sentence with the resources that may have more references; empty if all were searched."""
     if not found.not_looked_at:
         return ""
     by_reason: dict[str, list[str]] = {}

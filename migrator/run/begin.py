@@ -1,7 +1,7 @@
 """Begin a migration: read the CRD, refuse what cannot be migrated, protect the stored versions, settle.
 
-Nothing is written to an object before all four steps have succeeded. ``begin`` runs again before each further pass,
-since the CRD changed during the one before.
+A run writes no object before all four steps have succeeded. ``begin`` runs again before each further pass, because the
+CRD changed during the previous one.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Read
 
     Args:
         run: the migration.
-        servers: the API servers, which have to have seen the CRD as it is.
-        first: whether this is the first pass; the report then takes down what storedVersions were before.
+        servers: the API servers, all of which must have seen the current CRD.
+        first: whether this is the first pass; the report then records the storedVersions from before.
 
     Returns:
-        The CRD, as it was when the last API server had seen it.
+        The CRD as it was when the last API server had seen it.
 
     Raises:
-        MigrationRefused: the CRD cannot be migrated as it is, or a right is missing.
-        NativeStuck: the cluster's own migration was waited for and does not end.
+        MigrationRefused: the CRD cannot be migrated in its present state, or a right is missing.
+        NativeStuck: the run waited for the cluster's own migration, which does not end.
         Lagging: an API server does not follow the CRD.
         KubeError: the API server cannot be reached.
     """
     read = await read_crd(run.cluster, run.report.name)
-    _take_down(run, read.crd, first=first)  # at once: the report of a refusal names the versions, too
+    _take_down(run, read.crd, first=first)  # first, because the report of a refusal also names the versions
     if read.crd.storage_migrating:
         waiting = partial(run.at, Moment.NATIVE)
         read = await beside_native(run.environment, read, run.options, run.report, waiting)
@@ -60,11 +60,11 @@ async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Read
 
 
 async def begin_again(run: CrdRun, servers: ApiServers) -> ReadCrd | None:
-    """Begin another pass; None where that is impossible, for a reason that the report then has.
+    """Begin another pass; return None if this is impossible, with the reason in the report.
 
     Raises:
-        MigrationRefused: the CRD cannot be migrated any more as it is, or a right is missing.
-        NativeStuck: the cluster's own migration was waited for and does not end.
+        MigrationRefused: the CRD can no longer be migrated in its present state, or a right is missing.
+        NativeStuck: the run waited for the cluster's own migration, which does not end.
         Lagging: an API server does not follow the CRD.
     """
     report = run.report
@@ -88,11 +88,11 @@ def _take_down(run: CrdRun, crd: Crd, *, first: bool) -> None:
 
 
 async def _preflight(run: CrdRun, crd: Crd) -> None:
-    """Refuse a CRD that cannot be migrated as it is, a converter that does not fit it, and a user without the rights.
+    """Refuse a CRD in a wrong state, a converter that does not fit it, and a user without the rights.
 
     Raises:
         MigrationRefused: one of these applies; the message says which, and what to do.
-        KubeError: the rights cannot be asked for, since the API server cannot be reached.
+        KubeError: the rights cannot be checked, because the API server cannot be reached.
     """
     if why := refusal(crd, run.options.namespace):
         raise MigrationRefused(why)
@@ -103,7 +103,7 @@ async def _preflight(run: CrdRun, crd: Crd) -> None:
 
 
 async def _missing_permissions(run: CrdRun, crd: Crd) -> list[str]:
-    """Ask for the rights; where one is missing more than once, since a server that has just started allows none."""
+    """Check the rights; repeat the check if one is missing, because a starting server allows none."""
     missing = await missing_permissions(run.cluster, crd, run.options)
     for wait in _ASK_AGAIN_S:
         if not missing or run.stop:
@@ -117,13 +117,14 @@ async def _missing_permissions(run: CrdRun, crd: Crd) -> list[str]:
 
 
 async def _name_stored_versions(run: CrdRun, read: ReadCrd) -> ReadCrd:
-    """Have storedVersions name every version at which objects may be stored, so that none of them can be removed.
+    """Add every version at which objects may be stored to storedVersions, so that none of them can be removed.
 
-    They do not after a prune by another client, or after the cluster's own migration failed. The API server refuses to
-    remove a version that they name; that holds until the objects are proved to be stored at the storage version.
+    Such a version is missing after a prune by another client, or after a failure of the cluster's own migration. The
+    API server refuses to remove a version in storedVersions. This protects the version until the objects are proved to
+    be at the storage version.
 
     Raises:
-        MigrationRefused: other clients write the CRD so often that no attempt succeeds, or the CRD is gone meanwhile.
+        MigrationRefused: other clients write the CRD so often that no attempt succeeds, or the CRD was deleted.
         KubeError: the API server refuses the write, or cannot be reached.
     """
     options, report = run.options, run.report

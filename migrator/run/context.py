@@ -1,4 +1,4 @@
-"""What the steps of one CRD's migration share."""
+"""The context that the steps of one CRD's migration share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class CrdRun:
     """The migration of one CRD.
 
     Attributes:
-        environment: the API server, the clock, the converters, and a stop of this CRD alone: a webhook that is down
-            ends the run of its own CRD only.
-        options: what the caller asks for.
+        environment: the API server, the clock, the converters, and the stop of this CRD: a webhook that is down ends
+            only the run of its own CRD.
+        options: the caller's options.
         callbacks: the caller's observer and converters.
-        first_seen: when this process first saw the CRD in each generation.
-        report: what the run has done so far.
+        first_seen: the times at which this process first saw the CRD in each generation.
+        report: the report of the run so far.
     """
 
     environment: Environment
@@ -36,7 +36,7 @@ class CrdRun:
 
     @property
     def cluster(self) -> RetryingCluster:
-        """The API server; requests that fail in passing are sent again."""
+        """The API server; requests with temporary failures are retried."""
         return with_retries(self.environment.cluster)
 
     @property

@@ -1,8 +1,8 @@
 """The engine ``native``: run the cluster's own migration first, then a pass that verifies it and does the rest.
 
-restow trusts neither its success nor its prune, which happens after a failure too. An object's resourceVersion is the
-proof: an object with a newer one than the migration began with was written since, at the storage version. The pass
-writes only the objects that were not, and those with managedFields entries to translate.
+restow trusts neither its success nor its prune, which happens after a failure too. The resourceVersions are the proof:
+an object with a newer one than that of the migration's start was written later, at the storage version. The pass writes
+only the other objects, and those with managedFields entries to translate.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _ATTEMPTS = 10
 async def beside_native(
     environment: Environment, read: ReadCrd, options: Options, report: CrdReport, waiting: Callable[[], None]
 ) -> ReadCrd:
-    """Decide what a condition StorageMigrating of the CRD means for a run; return the CRD to go on with.
+    """Handle a condition StorageMigrating of the CRD; return the CRD to continue with.
 
-    It is waited for (``auto``), followed later (our own, ``native``), or left to be refused. A StorageVersionMigration
-    that was deleted while it ran leaves the condition for good, as does one whose API is not served any more: that is
-    a warning, and no reason to wait.
+    The run waits for the migration (``auto``), follows its own one later (``native``), or leaves it to be refused. A
+    StorageVersionMigration that was deleted while it ran, or whose API is no longer served, leaves the condition
+    permanently. This is a warning, and not a reason to wait.
 
     Raises:
-        NativeStuck: it was waited for and does not end, or the run was asked to end before.
+        NativeStuck: the run waited for the migration, which does not end, or the run was asked to stop before.
         KubeError: the API server cannot be reached.
     """
     crd, cluster = read.crd, environment.cluster
@@ -88,7 +88,7 @@ class NativeRun:
         environment: the API server, the clock and the end of the run.
         crd: the CRD as read before, when it had settled.
         rules: the policies of the pass.
-        options: what is asked for.
+        options: the options of the run.
         report: receives warnings and counts of requests.
     """
 
@@ -105,14 +105,14 @@ class NativeRun:
         self._ended: NativeMigration | None = None
 
     async def store_again(self) -> str:
-        """Make the migration and wait for it; return the resourceVersion after which objects were written since.
+        """Create the migration and wait for it; return the resourceVersion after which it wrote objects.
 
-        That is empty where there was none: the pass then writes every object itself.
+        The resourceVersion is empty if there was no migration; the pass then writes every object itself.
 
         Raises:
             MigrationRefused: the API is not served, a right is missing, or another StorageVersionMigration of the CRD
                 is at work.
-            NativeStuck: it does not end.
+            NativeStuck: the migration does not end.
             KubeError: the API server cannot be reached.
         """
         api = await find_native(self._environment.cluster)
@@ -148,7 +148,7 @@ class NativeRun:
         return ended.resource_version
 
     async def end(self) -> None:
-        """After the pass: take away a migration that has served, or what it pruned though objects are left."""
+        """Clean up after the pass: delete a completed migration, or undo its prune if objects are left."""
         if self._ended is None or self._api is None:
             return
         if not self._report.complete:
@@ -162,7 +162,7 @@ class NativeRun:
         return f"the StorageVersionMigration {self._name} was deleted before it ended; restow wrote every object itself"
 
     def _owning(self, api: NativeApi) -> str:
-        """Say what the cluster's own migration would come to own, or nothing."""
+        """Return what the cluster's own migration would come to own, or an empty text."""
         defaults = self._rules.new_defaults
         if not (api.patches and defaults):
             return ""
@@ -173,10 +173,11 @@ class NativeRun:
         )
 
     async def _blocked(self) -> str:
-        """Say why the cluster's own migration would never end, or nothing.
+        """Return why the cluster's own migration would never end, or an empty text.
 
-        Up to Kubernetes 1.36 it applies an object's identity, which answers 500 where a managedFields entry is of a
-        version that has left the CRD, and it repeats a 500 for ever. A controller may be older than its API server.
+        Up to Kubernetes 1.36 it applies an object's identity, which fails with 500 if a managedFields entry is at a
+        version that is no longer in the CRD, and it repeats a 500 forever. A controller may be older than its API
+        server.
         """
         crd, rules = self._crd, self._rules
         count = 0
@@ -202,14 +203,14 @@ class NativeRun:
         )
 
     async def _put_back(self) -> None:
-        """Give storedVersions back what the cluster's own migration took away, unproven as it is."""
+        """Put back the storedVersions that the cluster's own migration removed without a proof."""
         start = self._crd
         conflicts = 0
         while conflicts < _ATTEMPTS:
             try:
                 now = (await read_crd(self._environment.cluster, start.name)).crd
                 taken = [each for each in start.stored_versions if each not in now.stored_versions]
-                taken = [each for each in taken if now.version(each)]  # of no other one can anything be stored
+                taken = [each for each in taken if now.version(each)]  # no object can be stored at another version
                 if now.uid != start.uid or not taken:
                     return
                 await patch_stored_versions(self._environment.cluster, now, (*taken, *now.stored_versions))

@@ -1,7 +1,7 @@
 """The end of a pass: prove, prune ``status.storedVersions``, mark.
 
-Each decision rests on a fresh read of the CRD, and each write has that CRD's resourceVersion as precondition. So a
-write by another client in between leads to a new decision, and never to a wrong prune.
+Each decision is based on a fresh read of the CRD, and each write has that CRD's resourceVersion as precondition.
+Therefore a write by another client in between leads to a new decision, and never to a wrong prune.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Pruner:
 
     Args:
         cluster: the API server.
-        options: of the run.
-        stop: once raised, nothing is pruned any more: another process may lead by then.
-        report: what the pass did; its end is added.
+        options: the options of the run.
+        stop: once it is set, nothing is pruned any more, because another process may lead by then.
+        report: the report of the pass, to which the pruner adds the end.
     """
 
     def __init__(self, cluster: Cluster, options: Options, stop: RunStop, report: CrdReport) -> None:
@@ -44,11 +44,11 @@ class Pruner:
         self._unanswered = False
 
     async def prune(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
-        """Prune and leave the proof, if both are justified; what came of it is in the report.
+        """Prune and write the proof, if both are justified; the result is in the report.
 
         Args:
-            start: the CRD as it was read before the objects were listed.
-            watching: what a watch has seen of it since.
+            start: the CRD as read before the objects were listed.
+            watching: the changes that a watch has seen since.
             share: the shard's share, or None for all objects.
         """
         report = self._report
@@ -63,7 +63,7 @@ class Pruner:
                     return verdict
             return await self._prune_proved(start, watching, share)
         except (KubeError, MigrationRefused, CrdError) as error:
-            if isinstance(error.__cause__, NotFound):  # of a refusal to read the CRD
+            if isinstance(error.__cause__, NotFound):  # the cause of a refusal to read the CRD
                 report.pruned_reason = report.unfinished = DELETED.format(name=start.name)
                 return PruneVerdict(prune=False)
             said = error.said if isinstance(error, KubeError) else str(error)
@@ -84,10 +84,10 @@ class Pruner:
         try:
             await annotate(self._cluster, crd, {ANNOTATION: proof.encode()}, unchanged=True)
         except Conflict:
-            return  # it holds as it is, until the next change
+            return  # it is valid until the next change
 
     def _nothing_proved(self) -> str | None:
-        """The reason why the pass proves nothing about all objects, or None."""
+        """Return why the pass proves nothing about all objects, or None."""
         report, options = self._report, self._options
         if report.objects.failed:
             return f"{report.objects.failed} objects failed"
@@ -106,7 +106,7 @@ class Pruner:
         while conflicts < _ATTEMPTS:
             now = (await read_crd(self._cluster, start.name)).crd
             await watching.reach(now.generation)
-            if self._stop:  # the process that leads now prunes
+            if self._stop:  # the process that leads now will prune
                 report.pruned_reason = report.unfinished = unfinished(report, self._stop)
                 report.unreachable = self._stop.unreachable
                 return PruneVerdict(prune=False)
@@ -121,7 +121,7 @@ class Pruner:
                 proof = proof_of_run(start, now, self._options)
                 await self._leave(now, proof)
             except Conflict as conflict:
-                # One that is doubtful is judged on the next read: carried out, it shows there.
+                # The next read shows whether a write with an unknown outcome was carried out.
                 conflicts += not isinstance(conflict, OutcomeUnknown)
                 continue
             report.stored_after = now.stored_versions
@@ -133,7 +133,7 @@ class Pruner:
         return PruneVerdict(prune=False, reason=reason, again=True)
 
     async def _trim(self, start: Crd, now: Crd) -> Crd:
-        """Set storedVersions to the storage version, where that is asked for; return the CRD after it."""
+        """Set storedVersions to the storage version, if the options ask for it; return the resulting CRD."""
         report, exact = self._report, (start.storage.name,)
         if not self._options.does(Phase.PRUNE):
             report.pruned_reason = "the prune phase is switched off"
@@ -155,12 +155,12 @@ class Pruner:
         return now
 
     async def _leave(self, now: Crd, proof: Proof | None) -> None:
-        """Leave the proof in place of the watermark, which has done its service.
+        """Replace the watermark, which is no longer needed, by the proof.
 
-        There is none on a CRD of one version where there was nothing to do: a run over all CRDs would mark each.
+        A CRD of one version without work gets no proof, because a run over all CRDs would mark every CRD.
 
         Raises:
-            Conflict: the CRD was written meanwhile: judge again.
+            Conflict: another client wrote the CRD meanwhile; decide again.
         """
         if proof is None:
             return
@@ -179,7 +179,7 @@ class Pruner:
 
 
 def _pruned_by_others(start: Crd, *, ours: bool) -> str:
-    """Say why there was nothing to prune any more."""
+    """Return why there was nothing left to prune."""
     if ours:
         return "the cluster's own migration pruned, and every object was seen to be stored at the storage version"
     if start.stored_versions != (start.storage.name,):

@@ -1,6 +1,6 @@
-"""Resume an interrupted migration: leave a watermark before the first write, and skip what was written since one.
+"""Resume an interrupted migration: write a watermark before the first object, and skip objects written after one.
 
-What a watermark proves, and why it is an annotation of the CRD, is in ``restow.migrator.model.watermark``.
+``restow.migrator.model.watermark`` explains what a watermark proves, and why it is an annotation of the CRD.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 def resume(run: CrdRun, crd: Crd, policies: EntryPolicies) -> EntryPolicies:
-    """Return policies that skip what was written since an earlier run's watermark.
+    """Return policies that skip objects written after an earlier run's watermark.
 
-    They are unchanged where the options do not ask for that, or where no watermark holds.
+    They are unchanged if the options do not ask for this, or if no watermark is valid.
     """
     run.report.resumed_from = ""
     found = valid_watermark(crd, run.options.settle_s) if run.options.resume else None
@@ -34,7 +34,7 @@ def resume(run: CrdRun, crd: Crd, policies: EntryPolicies) -> EntryPolicies:
 
 
 async def leave_watermark(run: CrdRun, crd: Crd, policies: EntryPolicies, resource_version: str) -> None:
-    """Leave the list's resourceVersion on the CRD, unless an older watermark still holds, which is worth more."""
+    """Write the list's resourceVersion on the CRD, unless an older watermark is still valid, which covers more."""
     options, report = run.options, run.report
     if not policies.reencode or options.dry_run:
         return

@@ -5,10 +5,10 @@
 - *begin* (``run.begin``): refuse what cannot be migrated, protect the stored versions, settle.
 - *pass* (``requests.passes``): list all objects, decide what each needs, write it. A shard does its part.
 - *prove*, *prune*, *mark* (``run.prune``): prove on a fresh read of the CRD that every object is stored at the storage
-  version, trim ``status.storedVersions``, and leave that proof on the CRD.
+  version, trim ``status.storedVersions``, and write the proof on the CRD.
 
-A pass during which the CRD changed is doubtful and is repeated, a bounded number of times. No object is listed where
-an earlier proof covers all that is asked for.
+A pass during which the CRD changed proves nothing and is repeated, a limited number of times. The run lists no objects
+if an earlier proof covers all of its work.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ __all__ = ["GRACE", "Migration", "migrate", "prune"]
 _log = logging.getLogger(__name__)
 
 GRACE = 8.0
-"""Seconds for the requests in flight once a run is asked to stop; pods are given 30, and ``restow`` promises 10."""
+"""Seconds for requests in flight after a request to stop; pods have 30 by default, and ``restow`` promises 10."""
 
 
 async def _migrate(run: CrdRun, servers: ApiServers) -> PruneVerdict:
-    """Migrate one CRD: begin, pass, prove, prune, mark; again where the CRD changed during the pass."""
+    """Migrate one CRD: begin, pass, prove, prune, mark; repeat if the CRD changed during the pass."""
     options, report = run.options, run.report
 
     # Begin: preflight, protect the stored versions, settle.
@@ -92,13 +92,13 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
     report.storage_version, report.stored_after = crd.storage.name, crd.stored_versions
     resumable = valid_watermark(crd, options.settle_s) is not None
 
-    # Decide what happens to entries of each version, and say what a rewrite loses before it does.
+    # Decide the policy for entries of each version, and report what a rewrite loses before it happens.
     policies = entry_policies(crd, options, completed=what_is_proved(crd).managed_fields_done(options))
     if policies.reencode:
         await warn_of_lost_fields(run.environment, crd, options, report)
     share = await ShardRun.of(run.cluster, crd, options)
 
-    # Engine native: the cluster's own migration stores the objects; the pass then proves that, and does what it left.
+    # Engine native: the cluster's own migration stores the objects; the pass then verifies this and does the rest.
     native = None
     if options.engine is Engine.NATIVE:
         native = NativeRun(run.environment, crd, policies, options, report)
@@ -136,7 +136,7 @@ async def _write_and_prune(
                     report.pruned_reason = behind
                     return PruneVerdict(prune=False, reason=behind, again=True)
 
-            # Prove, prune, mark: on a fresh read of the CRD, again whenever others write it in between.
+            # Prove, prune, mark: on a fresh read of the CRD, again whenever other clients write it in between.
             run.at(Moment.PRUNING)
             return await Pruner(run.cluster, options, run.stop, report).prune(crd, generations, share)
         finally:
@@ -145,7 +145,7 @@ async def _write_and_prune(
 
 
 async def _prune_alone(run: CrdRun, crd: Crd, why: str) -> PruneVerdict:
-    """Prune, or extend the proof to the CRD's present generation: no object has to be looked at."""
+    """Prune, or extend the proof to the CRD's present generation, without listing objects."""
     options, report = run.options, run.report
     report.storage_version, report.stored_after = crd.storage.name, crd.stored_versions
     report.pruned_reason = why
@@ -163,14 +163,14 @@ class Migration:
 
     Args:
         cluster: the API server.
-        options: what to do; by default everything.
+        options: the options of the run; by default everything.
         observer: receives every moment of the run; see ``Observer``.
-        stop: when set, no new object is begun, writes in flight are finished, and the report says what remains.
-        converters: gives the converter of each CRD with strategy Webhook; None for the CRD's own webhook, which is the
-            default for all.
+        stop: when it is set, the run starts no further object, finishes writes in flight, and reports what remains.
+        converters: returns the converter of each CRD with strategy Webhook; None, the default for all, means the CRD's
+            own webhook.
         clock: a monotonic clock, in seconds.
-        chance: spreads waits; give a seeded one to make a run repeatable.
-        first_seen: when this process first saw each CRD as it is, where it has looked at them before.
+        chance: spreads waits; a seeded one makes a run repeatable.
+        first_seen: the times at which this process first saw the current generation of each CRD.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Migration:
         host = self._cluster.host
         for name in names:
             if reports and reports[-1].unreachable == host:
-                # The run has waited as long as it was asked to; each further CRD would wait as long again.
+                # The run has waited as long as the options allow; each further CRD would wait as long again.
                 reports.append(CrdReport(name=name, unfinished=_NOT_BEGUN, unreachable=host))
                 continue
             try:
@@ -228,7 +228,7 @@ class Migration:
 
         Raises:
             KubeError: the API server could not be reached before anything was written.
-            CallbackFailed: the observer or a converter raised. The run has ended in order before that.
+            CallbackFailed: the observer or a converter raised, and the run has ended in an orderly way.
         """
         begun = self._clock()
         run = self._run_of(name)
@@ -255,7 +255,7 @@ class Migration:
         stop = RunStop(self._stop, self._clock)
         callbacks = Callbacks(self._observer, self._converters, stop.because)
         patience_s = self._options.patience_s
-        # The next CRD's client takes over what this one learns of the API server.
+        # The next CRD's client reuses what this one learns about the API server.
         self._cluster = cluster = RetryingCluster(
             self._cluster, stop, patience_s=patience_s, clock=self._clock, chance=self._chance
         )
@@ -265,7 +265,7 @@ class Migration:
 
 
 async def _attempt(run: CrdRun) -> KubeError | None:
-    """Migrate; errors end up in the report, or are returned where nothing was begun."""
+    """Migrate; errors are put into the report, or returned if no work was started."""
     report, stop = run.report, run.stop
     if stop:
         report.unfinished = unfinished(report, stop)
@@ -285,7 +285,7 @@ async def _attempt(run: CrdRun) -> KubeError | None:
 
 
 async def _migrate_and_note(run: CrdRun) -> None:
-    """Migrate, and note on the CRD what later runs have to know of objects that were not finished."""
+    """Migrate, and record on the CRD what later runs have to know about unfinished objects."""
     options, report = run.options, run.report
     report.engine = (Engine.NATIVE if options.engine is Engine.NATIVE else Engine.DIRECT).value
     if (shard := options.shard) is not None:
@@ -302,7 +302,7 @@ async def _migrate_and_note(run: CrdRun) -> None:
 
 
 async def _void_proof(run: CrdRun) -> None:
-    """Have the next run look at all objects, whatever proof another run leaves at the same time."""
+    """Make the next run check all objects, whatever proof another run writes at the same time."""
     name = run.report.name
     try:
         crd = (await read_crd(run.cluster, name)).crd
@@ -322,16 +322,16 @@ async def migrate(
     stop: asyncio.Event | None = None,
     converters: Converters = own_webhook,
 ) -> MigrationReport:
-    """Bring all objects of CRDs to their storage version, and prune ``status.storedVersions``, as ``restow migrate``.
+    """Migrate all objects of CRDs to the storage version and prune ``status.storedVersions``, as ``restow migrate``.
 
     Args:
         cluster: the API server.
-        names: the CRDs, ``<plural>.<group>``; each begins when the one before it has ended.
-        options: what to do; by default everything.
+        names: the CRDs, ``<plural>.<group>``, which are migrated one after the other.
+        options: the options of the run; by default everything.
         observer: receives every moment of the run; see ``Observer``.
-        stop: when set, no new object is begun, writes in flight are finished, and the report says what remains.
-        converters: gives the converter of each CRD with strategy Webhook; None for the CRD's own webhook, which is the
-            default for all.
+        stop: when it is set, the run starts no further object, finishes writes in flight, and reports what remains.
+        converters: returns the converter of each CRD with strategy Webhook; None, the default for all, means the CRD's
+            own webhook.
 
     Raises:
         KubeError: the API server could not be reached before anything was written.
@@ -348,17 +348,17 @@ async def prune(
     observer: Observer | None = None,
     stop: asyncio.Event | None = None,
 ) -> MigrationReport:
-    """Trim ``status.storedVersions`` to the storage version once that is proved to be safe, as ``restow prune``.
+    """Trim ``status.storedVersions`` to the storage version after a proof that this is safe, like ``restow prune``.
 
-    Where no earlier run has proved that all objects are stored at the storage version, every object is written first;
-    managedFields stay as they are.
+    If no earlier run has proved that all objects are stored at the storage version, the function first writes every
+    object; managedFields stay unchanged.
 
     Args:
         cluster: the API server.
         names: the CRDs, ``<plural>.<group>``.
         options: settle time, patience and further API servers; the managedFields phase is always skipped.
         observer: receives every moment of the run; see ``Observer``.
-        stop: when set, nothing is pruned any more, and the report says what remains.
+        stop: when it is set, nothing is pruned any more, and the report says what remains.
 
     Raises:
         KubeError: the API server could not be reached before anything was written.

@@ -1,7 +1,7 @@
 """Wait until every API server has seen the CRD, and notice one that lags during a pass.
 
 An API server that lags behind a flip of the storage version stores objects at the old version
-(``restow.migrator.requests.apiservers``). So a run settles before it lists (``settle``), and looks at the servers
+(``restow.migrator.requests.apiservers``). Therefore a run settles before it lists (``settle``), and checks the servers
 during and after the pass (``LagWatch``): a pass during which one lagged proves nothing.
 """
 
@@ -29,15 +29,15 @@ _WATCH_S = 10.0
 
 
 class Lagging(Exception):
-    """An API server does not follow the CRD; the message says which, and what to do."""
+    """An API server does not follow the CRD; the message names it and says what to do."""
 
 
 async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:
-    """Wait until every API server has seen the CRD as it is, and no request is under way that began before that.
+    """Wait until every API server has seen the current CRD, and all requests from before that have ended.
 
     Raises:
-        Lagging: a server has not, after minutes.
-        MigrationRefused: the CRD is gone, or may not be read any more.
+        Lagging: a server has not seen it after minutes.
+        MigrationRefused: the CRD was deleted, or may no longer be read.
         KubeError: an API server cannot be reached.
     """
     clock, options, report = run.environment.clock, run.options, run.report
@@ -67,12 +67,12 @@ async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:
 
 
 class LagWatch:
-    """Looks at the API servers while a pass runs.
+    """Checks the API servers while a pass runs.
 
     Args:
         run: the migration.
         servers: the API servers.
-        crd: the CRD, as it was when the pass began.
+        crd: the CRD as it was when the pass began.
     """
 
     def __init__(self, run: CrdRun, servers: ApiServers, crd: Crd) -> None:
@@ -82,7 +82,7 @@ class LagWatch:
         self._lagged = ""
 
     async def follow(self) -> None:
-        """Look now and then, until cancelled, or until a server lags."""
+        """Check periodically, until cancelled, or until a server lags."""
         while not self._lagged:
             await asyncio.sleep(_WATCH_S)
             try:
@@ -91,10 +91,10 @@ class LagWatch:
                 _log.debug("%s: the API servers could not be looked at in between: %s", self._crd.name, error)
 
     async def after_pass(self) -> str:
-        """Say why the pass that has just ended proves nothing; empty where it does.
+        """Return why the pass that has just ended proves nothing, or an empty text.
 
-        A server lagged during the pass, or lags now, or cannot be looked at. Where the storage version changed
-        meanwhile, the prune is refused for that reason, and this one does not count.
+        The reason is that a server lagged during the pass, lags now, or cannot be checked. If the storage version
+        changed meanwhile, the prune is refused for that reason, and this one is not returned.
         """
         crd, cluster, report = self._crd, self._run.cluster, self._run.report
         try:

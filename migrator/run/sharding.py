@@ -1,7 +1,7 @@
 """Share the migration of one CRD between several processes, which keep their records in a ConfigMap.
 
 Every shard reads and writes the ConfigMap by compare-and-swap. ``restow.migrator.decide.shards`` decides which records
-count.
+are valid.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from restow.migrator.requests.crdaccess import CrdWatch, read_crd
 __all__ = ["Ledger", "ShardRun", "ledger_name"]
 
 
-_ATTEMPTS = 50  # every 409 means that another shard got on (there are not many), or that an answer was lost
+_ATTEMPTS = 50  # every 409 means that another shard (of a limited number) made progress, or that an answer was lost
 _LONGEST_NAME = 253
 
 
 def ledger_name(crd: Crd) -> str:
-    """The ConfigMap's name; a CRD's name may be as long as a name can be."""
+    """Return the ConfigMap's name; it must stay valid for a CRD's name of the maximum length."""
     name = f"restow-shards.{crd.name}"
     if len(name) <= _LONGEST_NAME:
         return name
@@ -55,7 +55,7 @@ class Ledger:
         return CONFIG_MAPS.describe(self._namespace, self._name)
 
     async def open(self) -> tuple[Record, ...]:
-        """Read the records, and make sure that one more can be written, before any work is done for it.
+        """Read the records, and make sure before any work that one more can be written.
 
         Raises:
             MigrationRefused: a right is missing, or the namespace does not exist.
@@ -73,16 +73,16 @@ class Ledger:
             )
             raise MigrationRefused(msg) from error
         except Conflict:
-            await self._read()  # another shard is writing: so can we
+            await self._read()  # another shard is writing, so this one can too
         return self._records()
 
     async def read(self) -> tuple[Record, ...]:
-        """Return the records of this CRD (of its uid) as they are now."""
+        """Return the current records of this CRD (of its uid)."""
         await self._read()
         return self._records()
 
     async def add(self, record: Record) -> tuple[Record, ...]:
-        """Leave a record in place of the shard's last one; return all that there are then.
+        """Replace the shard's last record by a new one; return all records after that.
 
         Raises:
             KubeError: the API server refuses the record, or gives no answer; it may then have stored the record.
@@ -99,9 +99,9 @@ class Ledger:
         return self._records()
 
     async def clear(self) -> None:
-        """Remove the records once all parts are done and pruned, so that the next migration begins with none.
+        """Remove the records once all shards are done and pruned, so that the next migration starts with none.
 
-        Best effort: where it fails, the first shard of the next migration reports records that are out of date.
+        Best effort: if it fails, the first shard of the next migration reports outdated records.
         """
         with contextlib.suppress(KubeError):
             await self._read()
@@ -119,7 +119,7 @@ class Ledger:
             self._document = reply.json()
 
     async def _write(self, records: tuple[Record, ...], params: Mapping[str, str]) -> None:
-        """Create the ConfigMap, or replace the one read last; a Conflict if it is not that any more."""
+        """Create the ConfigMap, or replace the one read last; raise a Conflict if it has changed since."""
         data = encode_records(records)
         if self._document is None:
             new = {
@@ -143,7 +143,7 @@ class Ledger:
         return tuple(record for record in decode_records(data) if record.uid == self._crd.uid)
 
     def _owner(self) -> dict[str, str]:
-        """The CRD: once it is deleted, so are the records of it."""
+        """Return an ownerReference to the CRD, so that its records are deleted with it."""
         return {
             "apiVersion": CRDS.api_version,
             "kind": "CustomResourceDefinition",
@@ -153,7 +153,7 @@ class Ledger:
 
 
 class ShardRun:
-    """The share of one process in one pass. Made by ``of``."""
+    """The share of one process in one pass; ``of`` creates it."""
 
     def __init__(
         self, cluster: Cluster, start: Crd, options: Options, shard: Shard, ledger: Ledger, records: tuple[Record, ...]
@@ -169,7 +169,7 @@ class ShardRun:
 
     @classmethod
     async def of(cls, cluster: Cluster, start: Crd, options: Options) -> ShardRun | None:
-        """Open the records; None for a run that does all objects, or proves nothing about them.
+        """Open the records; return None for a run that migrates all objects, or proves nothing about them.
 
         Raises:
             MigrationRefused: a right on the ConfigMap is missing, or its namespace does not exist.
@@ -181,7 +181,7 @@ class ShardRun:
         return cls(cluster, start, options, options.shard, ledger, await ledger.open())
 
     def done_before(self, crd: Crd) -> bool:
-        """Whether the part was done by an earlier process, and nothing happened to the CRD since."""
+        """Return whether an earlier process finished the shard, and the CRD has not changed since."""
         if self._options.ignore_mark:
             return False
         seen = Generations()
@@ -191,10 +191,10 @@ class ShardRun:
         return self._done_before
 
     async def record(self, watching: CrdWatch) -> PruneVerdict:
-        """Leave the record that the part is done, if that is proven as a prune would have to be.
+        """Write the record that the shard is done, if there is the same proof as for a prune.
 
         Raises:
-            MigrationRefused: the CRD does not exist any more, or may not be read.
+            MigrationRefused: the CRD no longer exists, or may not be read.
             CrdError: the CRD is malformed.
             KubeError: the API server refuses the record, or cannot be reached.
         """
@@ -222,11 +222,11 @@ class ShardRun:
         return verdict
 
     async def close(self) -> None:
-        """Remove all records: every part is done, and the proof on the CRD says so."""
+        """Remove all records, because every shard is done and the proof on the CRD records this."""
         await self._ledger.clear()
 
     def judge(self, now: Crd, seen: Generations, report: CrdReport) -> PruneVerdict:
-        """Whether all shards together are done, the CRD being as it was just read."""
+        """Return the verdict whether all shards are done, for the CRD as just read."""
         shard = self._shard
         found = standing(self._records, shard.count, now, run_key(now, self._options), seen)
         report.shard = ShardReport(
@@ -243,6 +243,6 @@ class ShardRun:
             reason = f"{now.name} changed after shard {shard} had left its record"
             return PruneVerdict(prune=False, reason=reason, again=True)
         if not found.missing:
-            # No shard comes after this one, so the report has to say so.
+            # No other shard follows, so this report has to say it.
             report.unfinished = f"{found.reason}, so its objects may be stored at another version: run that shard again"
         return PruneVerdict(prune=False, reason=found.reason)

@@ -1,10 +1,9 @@
-"""The planner of API version removal: which step is due, missing or unsafe in which release of a project.
+"""Plan the removal of API versions: find steps that are due, missing or unsafe in each release of a project.
 
-A policy file says how a project releases and what it promises (``parse_policy``); from it follows when each version is
-added, stored, unserved and removed (``schedule``); CRDs of several releases, or of a live cluster, are checked against
-it (``check``). Every rule comes from Cluster API's issue about storage version migration
-(kubernetes-sigs/cluster-api#11894) and the Kubernetes deprecation policy; the issue's own two tables are reproduced by
-the tests.
+A policy file describes the releases and promises of a project (``parse_policy``). The policy determines when each
+version is added, stored, unserved and removed (``schedule``). ``check`` compares CRDs of several releases, or of a live
+cluster, with it. Every rule comes from Cluster API's issue about storage version migration
+(kubernetes-sigs/cluster-api#11894) and the Kubernetes deprecation policy. The tests reproduce the issue's two tables.
 
 Pure.
 """

@@ -1,10 +1,10 @@
-"""What is due, missing or unsafe: the plan itself, or what CRDs say of some releases, against the policy.
+"""Find steps that are due, missing or unsafe, in the plan itself or in the CRDs of some releases.
 
 - *unsafe*: an upgrade that the policy supports would lose data or owners, or break clients too early;
-- *due*: the policy has a step done by this release, and it is not;
-- *missing*: something without which the journey cannot be made, such as a migrator or a version.
+- *due*: the policy requires a step by this release, and it is not done;
+- *missing*: a prerequisite of the migration, such as a migrator or a version, does not exist.
 
-Releases that no CRD is known of are taken to be as planned.
+The check assumes that releases without known CRDs follow the plan.
 
 Pure.
 """
@@ -26,7 +26,7 @@ Level = Literal["unsafe", "due", "missing"]
 class TimelineFinding:
     """One finding.
 
-    ``crd`` is empty for the plan itself, ``release`` its name, ``problem`` and ``fix`` are sentences.
+    ``crd`` is empty for the plan itself, ``release`` is the release's name, ``problem`` and ``fix`` are sentences.
     """
 
     level: Level
@@ -38,7 +38,7 @@ class TimelineFinding:
 
 
 def check(schedule: VersionSchedule, observed: Sequence[ObservedVersions] = ()) -> tuple[TimelineFinding, ...]:
-    """Return every finding, by CRD, release and version; of the plan itself where no CRD is given."""
+    """Return all findings, by CRD, release and version; without CRDs, those of the plan itself."""
     checked = [_Check(schedule, each) for each in observed] or [_Check(schedule, None)]
     return tuple(dict.fromkeys(finding for each in checked for finding in each.findings()))
 
@@ -75,7 +75,7 @@ class _Check:
         return sorted(self.observed.places)
 
     def _versions(self) -> list[str]:
-        """The versions that concern this CRD: one that never had a version need not get or lose it."""
+        """Return the versions to check for this CRD, which need not add or remove versions that it never had."""
         names = [version.name for version in self.schedule.policy.versions]
         if self.observed is None:
             return names
@@ -162,11 +162,11 @@ class _Check:
         return f"Keep {version} unserved, together with a migrator, until {until} at least"
 
     def _starts(self, release: int) -> range:
-        """The releases from which an upgrade to this one is supported."""
+        """Return the releases from which an upgrade to this one is supported."""
         return range(max(0, release - self.schedule.policy.upgrade_skew), release)
 
     def _is_clean(self, version: str, release: int) -> bool:
-        """Whether no cluster with this release can have anything of the version any more."""
+        """Return whether no cluster with this release can still have data of the version."""
         policy = self.schedule.policy
         if policy.migrator_since is None or release < policy.index(policy.migrator_since):
             return False

@@ -1,4 +1,4 @@
-"""The policy file: how a project releases, what it promises, and which versions its API has had.
+"""The policy file: the releases of a project, its promises, and the versions of its API.
 
     upgradeSkew: 3             # an upgrade may skip releases: n-3 -> n is supported
     servedAfterSuccessor: 3    # releases in which a version is served along with its successor
@@ -12,8 +12,8 @@
       - {name: v1beta2, added: v1.11}
 
 Releases are listed in their order, versions from the oldest to the newest. A version's ``added``, ``storage``,
-``unserved`` and ``removed`` name releases; ``earlier`` means before the first one listed. What is left out follows from
-the promises.
+``unserved`` and ``removed`` name releases; ``earlier`` means before the first listed one. Omitted steps follow from the
+promises.
 
 Pure.
 """
@@ -26,12 +26,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 __all__ = ["EARLIER", "PolicyError", "ReleaseEntry", "TimelinePolicy", "VersionEntry", "parse_policy"]
 
-#: Instead of the name of a release: before the first one of the list.
+#: Replaces the name of a release, and means before the first one of the list.
 EARLIER: Final = "earlier"
 
 
 class PolicyError(ValueError):
-    """The policy file is none; the message has a sentence for each defect, with its place."""
+    """The policy file is invalid; the message has a sentence for each defect, with its place."""
 
 
 class _Model(BaseModel):
@@ -39,16 +39,16 @@ class _Model(BaseModel):
 
 
 class ReleaseEntry(_Model):
-    """A release; ``date`` is shown as it is written."""
+    """A release; ``date`` is displayed unchanged."""
 
     name: str = Field(min_length=1)
     date: str = ""
 
 
 class VersionEntry(_Model):
-    """A version of the API, and the releases of its steps where they do not just follow from the promises.
+    """A version of the API, and the releases of those steps that do not follow from the promises.
 
-    ``successor`` is the version that clients are to use instead: the next one of the list, unless given.
+    ``successor`` is the version that clients should use instead; it defaults to the next one of the list.
     """
 
     name: str = Field(min_length=1)
@@ -60,7 +60,7 @@ class VersionEntry(_Model):
 
 
 class TimelinePolicy(_Model):
-    """See the module. Counts are releases."""
+    """A policy; see the module. Counts are numbers of releases."""
 
     upgrade_skew: int = Field(alias="upgradeSkew", ge=1)
     served_after_successor: int = Field(alias="servedAfterSuccessor", ge=0)
@@ -73,11 +73,11 @@ class TimelinePolicy(_Model):
 
     @property
     def kept(self) -> int:
-        """For how many releases a version is kept once no object can carry it any more: at least the upgrade skew."""
+        """The releases for which a version is kept once no object can have it any more: at least the upgrade skew."""
         return self.upgrade_skew if self.kept_after_unserved is None else self.kept_after_unserved
 
     def index(self, release: str) -> int:
-        """Return the place of a release in the list, -1 for ``earlier``.
+        """Return the index of a release in the list, -1 for ``earlier``.
 
         Raises:
             PolicyError: the policy has no such release.
@@ -120,7 +120,7 @@ def parse_policy(document: Any) -> TimelinePolicy:
     """Return the policy of a decoded YAML or JSON document.
 
     Raises:
-        PolicyError: the document is no valid policy; the message lists every defect.
+        PolicyError: the document is not a valid policy; the message lists every defect.
     """
     try:
         return TimelinePolicy.model_validate(document)

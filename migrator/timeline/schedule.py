@@ -1,5 +1,6 @@
-"""When each step of a version's life is due by the policy, what CRDs of a release or of a live cluster say of their
-versions, and both as a table: a row per release, a column per version, as the issue of Cluster API shows it.
+"""Compute the release of each step of a version by the policy, and the versions in CRDs of a release or a live cluster.
+
+Both become a table with a row per release and a column per version, as in the issue of Cluster API.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class VersionState:
-    """What a version is in one release. A version that is not there is neither served nor stored."""
+    """The state of a version in one release. A missing version is neither served nor stored."""
 
     there: bool = True
     served: bool = False
@@ -40,10 +41,10 @@ ABSENT: Final = VersionState(there=False)
 
 @dataclass(frozen=True, slots=True)
 class ObservedVersions:
-    """One CRD through the releases that are known of it.
+    """One CRD in its known releases.
 
     Attributes:
-        places: by the release's place in the policy's list, then by version.
+        places: the states by the release's index in the policy's list, then by version.
         stored: the versions of ``status.storedVersions``, by the same keys; empty for manifests.
     """
 
@@ -53,21 +54,21 @@ class ObservedVersions:
 
     @property
     def first(self) -> int:
-        """The first release that is known."""
+        """The index of the first known release."""
         return min(self.places)
 
     def place(self, version: str, release: int) -> VersionState | None:
-        """Return what a version is in a release, None if the release is not known."""
+        """Return the state of a version in a release, None if the release is unknown."""
         known = self.places.get(release)
         return None if known is None else known.get(version, ABSENT)
 
     def ever(self, version: str) -> bool:
-        """Say whether any known release has the version."""
+        """Return whether any known release has the version."""
         return any(version in places for places in self.places.values())
 
 
 def observe(crds: Iterable[tuple[int, Crd]]) -> tuple[ObservedVersions, ...]:
-    """Gather CRDs, each with its release's place in the policy's list, by their names."""
+    """Group CRDs, each with its release's index in the policy's list, by name."""
     places: dict[str, dict[int, Mapping[str, VersionState]]] = {}
     stored: dict[str, dict[int, tuple[str, ...]]] = {}
     for release, crd in crds:
@@ -86,9 +87,9 @@ What = Literal["added", "storage", "unserved", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """A step of a version's life.
+    """A step of a version.
 
-    ``release`` is its place in the policy's list: -1 before it, more than it has after.
+    ``release`` is an index in the policy's list: -1 means before the list, an index beyond its end means after it.
     """
 
     version: str
@@ -98,9 +99,9 @@ class TimelineStep:
 
 @dataclass(frozen=True, slots=True)
 class VersionSchedule:
-    """The steps of every version, by version and step; a step that never comes is not there.
+    """The steps of every version, by version and step, without steps that never come.
 
-    ``promised`` has, by version, the first release in which it need not be served any more, None if there is none.
+    ``promised`` has, by version, the first release in which it need no longer be served, None if there is none.
     """
 
     policy: TimelinePolicy
@@ -108,12 +109,12 @@ class VersionSchedule:
     promised: Mapping[str, int | None]
 
     def release(self, version: str, what: What) -> int | None:
-        """Return the place of the release of a step, None if it never comes."""
+        """Return the index of the release of a step, None if the step never comes."""
         step = self.steps[version].get(what)
         return None if step is None else step.release
 
     def name(self, release: int) -> str:
-        """Return the name of a release, in words where it is not in the list."""
+        """Return the name of a release, or a description if it is not in the list."""
         if release < 0:
             return EARLIER
         if release < len(self.policy.releases):
@@ -121,7 +122,7 @@ class VersionSchedule:
         return f"{release - len(self.policy.releases) + 1} after {self.policy.releases[-1].name}"
 
     def place(self, version: str, release: int) -> VersionState:
-        """Return what a version is in a release."""
+        """Return the state of a version in a release."""
 
         def reached(what: What) -> bool:
             at = self.release(version, what)
@@ -183,19 +184,19 @@ def _removed(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its versions, and a cell for each release."""
+    """A column of the table: its versions, and a cell for each release."""
 
     versions: tuple[str, ...]
     cells: tuple[str, ...]
 
     @property
     def title(self) -> str:
-        """How the column is headed."""
+        """The heading of the column."""
         return " + ".join(self.versions)
 
 
 def columns(schedule: VersionSchedule, first: int = 0) -> tuple[Column, ...]:
-    """Return the columns of all versions that are there in any release from ``first`` on."""
+    """Return the columns of all versions that exist in any release from ``first`` on."""
     releases = range(first, len(schedule.policy.releases))
     found: dict[tuple[VersionState, ...], list[str]] = {}
     for version in schedule.policy.versions:
@@ -206,7 +207,7 @@ def columns(schedule: VersionSchedule, first: int = 0) -> tuple[Column, ...]:
 
 
 def notes(schedule: VersionSchedule, release: int) -> str:
-    """Return what happens in a release: versions added, unserved and removed, and the migrator's coming."""
+    """Return the events of a release: versions added, unserved and removed, and the first migrator."""
     policy = schedule.policy
     happened = []
     if policy.migrator_since is not None and policy.index(policy.migrator_since) == release:

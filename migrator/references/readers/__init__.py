@@ -1,1 +1,1 @@
-"""One reader for each place that can name a version; pure."""
+"""One reader for each sort of place that can name a version. Pure."""

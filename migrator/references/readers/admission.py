@@ -1,9 +1,9 @@
 """Admission rules and APIServices that name a version.
 
-A rule that names one version alone stops matching without it, and what it checked is admitted without a word. With
-``matchPolicy: Exact`` it sees only requests at that version, of which there are none once it is unserved. With
-``Equivalent`` the API server converts requests at other versions to that of the rule, also while the CRD has it
-unserved, and no longer when the CRD has it no more (seen on 1.36, ``tests/apiserver/test_references.py``). Pure.
+A rule that names only one version stops matching without it, and the objects that it checked are silently admitted.
+With ``matchPolicy: Exact`` it sees only requests at that version, and there are none once the version is unserved. With
+``Equivalent`` the API server converts requests at other versions to the rule's version. It does so while the version is
+unserved, but no longer once the version is removed (seen on 1.36, ``tests/apiserver/test_references.py``). Pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXACT: Final = Effect(
     removed="The rule matches no request any more; already now, requests at other versions pass it by.",
     advice="set matchPolicy to Equivalent, or add the other served versions to the rule, once what it calls "
     "understands them",
-    # No request that it sees is left then, and the others it does not see today either: waiting would change nothing.
+    # After that, no request that it sees is left, and it does not see the others today: a wait would change nothing.
     against_unserving=False,
     against_removal=False,
 )
@@ -112,14 +112,14 @@ def _covers(rule: Mapping[str, Any], of: SoughtVersion) -> bool:
 
 
 def _another_covers(rules: list[dict[str, Any]], of: SoughtVersion) -> bool:
-    """Whether a rule of the same list matches another version of the kind."""
+    """Return whether a rule of the same list matches another version of the kind."""
     return any(_covers(each, of) and {*of.others, "*"} & set(_texts(each, "apiVersions")) for each in rules)
 
 
 def _api_services(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
     spec, metadata = _map(obj, "spec"), _map(obj, "metadata")
     if _AUTOMANAGED in _map(metadata, "labels"):
-        return  # the API server makes it from the CRD, and deletes it with the version
+        return  # the API server creates it for the CRD, and deletes it with the version
     for of in versions:
         if (spec.get("group"), spec.get("version")) == (of.group, of.version):
             _, name = object_name(obj)
@@ -138,7 +138,7 @@ ADMISSION: Final[Mapping[str, AdmissionReader]] = {
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": _bindings,
     "apiservices.apiregistration.k8s.io": _api_services,
 }
-"""The readers, by the resource that they read."""
+"""The readers by resource."""
 
 
 def _map(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:

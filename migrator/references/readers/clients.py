@@ -1,10 +1,10 @@
-"""Clients that asked for a version: the API server's metrics, and its audit log.
+"""Find clients that requested a version, in the API server's metrics and its audit log.
 
-The metrics count requests since the API server started, without who made them (``apiserver_request_total``). For
-versions that the CRD marks ``deprecated``, ``apiserver_requested_deprecated_apis`` is 1 from the first request on: it
-says no more than the counters, and is a reference of its own where these are missing, since ``--disabled-metrics`` and
-``--allow-metric-labels`` of the API server can take them away. An audit log (JSON lines of ``audit.k8s.io/v1``) has
-users and user agents. Pure: a caller reads the texts.
+The metrics count requests since the start of the API server, without their clients (``apiserver_request_total``). For
+versions that the CRD marks ``deprecated``, ``apiserver_requested_deprecated_apis`` is 1 from the first request on. It
+says no more than the counters, and is a separate reference only if these are missing, because ``--disabled-metrics``
+and ``--allow-metric-labels`` of the API server can remove them. An audit log (JSON lines of ``audit.k8s.io/v1``) has
+users and user agents. Pure: the caller reads the texts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_CLIENTS: Final = 1000
 """The most pairs of user and user agent that are counted separately in an audit log; all further ones share a count."""
 
 LONGEST_LINE: Final = 8 * 1024 * 1024
-"""Bytes of a line of an audit log; API servers cut their events at a fraction of that."""
+"""The most bytes of a line of an audit log; API servers cut their events at a fraction of this."""
 
 _CLIENT: Final = Effect(
     unserved="These requests fail (404, the server could not find the requested resource).",
@@ -41,12 +41,12 @@ _STARTED: Final = re.compile(r"^process_start_time_seconds ([0-9.eE+]+)\s*$", re
 
 
 def client_references(metrics: str, versions: Versions, server: str) -> Iterator[Reference]:
-    """Yield a reference for each verb that was asked of a version, from an API server's metrics.
+    """Yield a reference for each verb of requests at a version, from an API server's metrics.
 
     Args:
         metrics: the body of ``/metrics``.
-        versions: those that are sought.
-        server: the address that answered.
+        versions: the versions to search for.
+        server: the address of the API server.
     """
     by_resource = {(of.group, of.version, of.plural): of for of in versions}
     started = _STARTED.search(metrics)
@@ -129,7 +129,7 @@ class _Requests:
 
     @property
     def verbs(self) -> dict[str, int]:
-        """Requests by verb. One is logged at up to three stages, so the most frequent stage counts."""
+        """The numbers of requests by verb. A request is logged at up to three stages; the most frequent one counts."""
         found: dict[str, int] = {}
         for (verb, _stage), count in self.stages.items():
             found[verb] = max(found.get(verb, 0), count)
@@ -137,7 +137,7 @@ class _Requests:
 
 
 class AuditTally:
-    """Counts the requests at some versions in an audit log, by user and user agent, in a bounded space."""
+    """Counts the requests at some versions in an audit log, by user and user agent, in bounded memory."""
 
     def __init__(self, versions: Versions, log: str) -> None:
         self._log = log
@@ -169,7 +169,7 @@ class AuditTally:
         self._clients.setdefault(key, _Requests()).add(event)
 
     def skip(self) -> None:
-        """Count a line that is too long to be read."""
+        """Count a line that is too long to read."""
         self._unread += 1
 
     def references(self) -> Iterator[Reference]:
@@ -182,6 +182,6 @@ class AuditTally:
             yield Reference(ReferenceKind.AUDIT_LOG, of, self._log, "", user, "", detail, _CLIENT, count=count)
 
     def unread(self) -> Iterable[NotLookedAt]:
-        """Return what of the log could not be read."""
+        """Return the unread parts of the log."""
         if self._unread:
             yield NotLookedAt(self._log, f"{self._unread} lines are no audit events that can be read")

@@ -1,8 +1,8 @@
-"""Manifests, charts and kustomizations in files that name a version.
+"""Find manifests, charts and kustomizations in files that name a version.
 
-A text that is YAML or JSON is read as such: its objects, their typed references and ownerReferences are found by
-structure. Texts in it (patches, ConfigMaps with manifests) and files that are no YAML (Helm templates) are searched by
-line for an ``apiVersion`` and a ``kind`` of one document; what is found so is marked as a guess. Pure.
+In YAML and JSON the module finds objects, their typed references and their ownerReferences by structure. It searches
+strings in them (patches, ConfigMaps with manifests) and files that are not YAML (Helm templates) by line for an
+``apiVersion`` and a ``kind`` of one document, and marks these references as guesses. Pure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _KIND: Final = re.compile(r"""^[\s\-"']*kind["']?\s*:\s*["']?([^\s"'#,}]+)""")
 
 
 def file_references(name: str, text: str, owners: Owners) -> Iterator[Reference]:
-    """Yield the references in one file; ``name`` is how the file is shown."""
+    """Yield the references in one file; ``name`` is the displayed name of the file."""
     if not any(of.version in text and kind in text for (_, kind), of in owners.items()):
         return
     try:
@@ -82,7 +82,7 @@ def _of_object(file: str, line: int, obj: dict[str, Any], owners: Owners) -> Ite
 
 
 def _selectors(root: Any) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
-    """Yield each object with group, version and kind, as Kustomize's targets have them."""
+    """Yield each object with group, version and kind, as in Kustomize's targets."""
     for steps, value in _below(root):
         if isinstance(value, dict) and {"group", "version", "kind"} <= value.keys():
             yield steps, value
@@ -106,7 +106,7 @@ def _below(root: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
 
 
 def _guesses(file: str, text: str, owners: Owners, before: str) -> Iterator[Reference]:
-    """Yield each ``apiVersion`` line of a text that has a ``kind`` of it nearby, in the same document."""
+    """Yield each ``apiVersion`` line of a text with a matching ``kind`` nearby in the same document."""
     for first, document in split_manifest(text):
         lines = document.split("\n")
         kinds = {found[1] for each in lines if (found := _KIND.match(each))}

@@ -1,12 +1,12 @@
-"""Helm releases: manifests and hooks that a release has stored, with objects at a version.
+"""Find objects at a version in the stored manifests and hooks of Helm releases.
 
-Helm builds the objects of the stored manifest when it upgrades, rolls back or uninstalls, and fails where one has a
-version that is not served: ``unable to build kubernetes objects from current release manifest``. A release is JSON,
-gzipped, in base64, in a Secret or a ConfigMap with the label ``owner=helm`` (Helm's ``pkg/storage/driver``).
+Helm builds the objects of the stored manifest when it upgrades, rolls back or uninstalls. It fails if one has a version
+that is not served: ``unable to build kubernetes objects from current release manifest``. A release is JSON, gzipped, in
+base64, in a Secret or a ConfigMap with the label ``owner=helm`` (Helm's ``pkg/storage/driver``).
 
-Whoever may write a Secret decides what is in it. So sizes are bounded, and everything that is no release is a sentence.
-Values of a release are not decoded; of its manifest, only apiVersion, kind and name of the objects that match reach the
-output. Pure.
+Any user who may write a Secret controls its content. Therefore sizes are limited, and an invalid release gives an error
+message. The module does not decode the values of a release; of its manifest, only apiVersion, kind and name of matching
+objects reach the output. Pure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 LARGEST_RELEASE: Final = 32 * 1024 * 1024
-"""Bytes of a release's JSON. A Secret takes 1 MiB of gzip, which is some 10 MiB of manifests."""
+"""The most bytes of a release's JSON. A Secret holds up to 1 MiB of gzip, about 10 MiB of manifests."""
 
 _GZIP: Final = b"\x1f\x8b\x08"
 RELEASE_TYPE: Final = "helm.sh/release.v1"
@@ -60,11 +60,11 @@ _FORMER: Final = Effect(
     movable=True,
 )
 FORMER_STATES: Final = frozenset({"superseded", "uninstalled"})
-"""Statuses of revisions that only a rollback reads; Helm upgrades from, and uninstalls, those with another one."""
+"""The statuses of revisions that only a rollback reads; upgrades and uninstalls read revisions with other ones."""
 
 
 class NoRelease(ValueError):
-    """What is stored is no release that can be read; the message says why, without any of its content."""
+    """The stored data are not a readable release; the message says why, without any content."""
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Hook(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """What of a stored release is looked at."""
+    """The fields of a stored release that restow reads."""
 
     name: str = ""
     namespace: str = ""
@@ -90,7 +90,7 @@ class Release(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> str:
-        """``deployed``, ``superseded``, ``failed``, …."""
+        """The status: ``deployed``, ``superseded``, ``failed``, ...."""
         return self.info.status if self.info is not None else ""
 
 
@@ -98,10 +98,10 @@ _release = msgspec.json.Decoder(Release)
 
 
 def read_release(obj: Object) -> Release | None:
-    """Return the release that a Secret or ConfigMap holds; None if it is not meant to hold one.
+    """Return the release in a Secret or ConfigMap; None if the object does not belong to Helm's storage.
 
     Raises:
-        NoRelease: it is meant to, and does not.
+        NoRelease: the object belongs to Helm's storage, but contains no readable release.
     """
     data = obj.get("data")
     text = data.get("release") if isinstance(data, dict) else None
@@ -111,10 +111,10 @@ def read_release(obj: Object) -> Release | None:
 
 
 def decode_release(text: str, *, secret: bool) -> Release:
-    """Return a release from the text that it is stored as.
+    """Return a release from its stored text.
 
     Raises:
-        NoRelease: the text is no release, or too large a one.
+        NoRelease: the text is not a release, or is too large.
     """
     try:
         return _release.decode(stored_json(text, secret=secret))
@@ -125,10 +125,10 @@ def decode_release(text: str, *, secret: bool) -> Release:
 
 
 def stored_json(text: str, *, secret: bool) -> bytes:
-    """Return the JSON of a release from the text that it is stored as; a Secret's is in base64 twice.
+    """Return the JSON of a release from its stored text; the text in a Secret is base64 twice.
 
     Raises:
-        NoRelease: the text is no base64 or gzip, or stands for too much.
+        NoRelease: the text is not base64 or gzip, or expands to too many bytes.
     """
     try:
         stored = base64.b64decode(text, validate=True)
@@ -158,7 +158,7 @@ def helm_references(resource: str, obj: Object, owners: Owners) -> Iterator[Refe
     """Yield a reference for each object at a sought version in a release's manifest and hooks.
 
     Raises:
-        NoRelease: the object is meant to hold a release, and does not.
+        NoRelease: the object belongs to Helm's storage, but contains no readable release.
     """
     if (release := read_release(obj)) is None:
         return
@@ -183,7 +183,7 @@ def helm_references(resource: str, obj: Object, owners: Owners) -> Iterator[Refe
 
 
 def _objects(text: str, owners: Owners) -> Iterator[tuple[int, str, str, str, bool]]:
-    """Yield (line, apiVersion, kind, the object's kind and name, guess) of what is at a sought version."""
+    """Yield (line, apiVersion, kind, the object's kind and name, guess) of each object at a sought version."""
     if not any(api_version in text for api_version, _ in owners):
         return
     for line, document in split_manifest(text):
@@ -212,7 +212,7 @@ _SEPARATOR: Final = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
 
 
 def split_manifest(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of each document; unlike a parser, it reads on after a document that is no YAML."""
+    """Yield (line, text) of each document; unlike a parser, continue after a document that is not YAML."""
     start, line = 0, 1
     for found in [*_SEPARATOR.finditer(text), None]:
         end = len(text) if found is None else found.start()

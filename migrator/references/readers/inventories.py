@@ -1,10 +1,10 @@
-"""What GitOps and packaging controllers keep of an object's version: Flux, Argo CD, OLM, Crossplane.
+"""Find versions in the inventories of GitOps and packaging controllers: Flux, Argo CD, OLM, Crossplane.
 
-Their controllers write these places from what is in a repository or a package, so that is where the version is to be
-changed. The shapes are those of their CRDs: ``status.inventory.entries`` of Flux (``id`` is
-``namespace_name_group_kind``, ``v`` the version), ``status.resources`` and ``status.operationState.syncResult`` of Argo
-CD, ``spec.customresourcedefinitions`` of OLM (whose ``requirementStatus`` says "CRD version not served"), and
-``spec.versions`` of Crossplane's CompositeResourceDefinition. Pure.
+The controllers write these fields from a repository or a package, so users have to change the version there. The
+fields are those of their CRDs: ``status.inventory.entries`` of Flux (``id`` is ``namespace_name_group_kind``, ``v`` the
+version), ``status.resources`` and ``status.operationState.syncResult`` of Argo CD, ``spec.customresourcedefinitions``
+of OLM (whose ``requirementStatus`` says "CRD version not served"), and ``spec.versions`` of Crossplane's
+CompositeResourceDefinition. Pure.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ INVENTORIES: Final[Mapping[str, InventoryReader]] = {
     "clusterserviceversions.operators.coreos.com": _olm,
     "compositeresourcedefinitions.apiextensions.crossplane.io": _crossplane,
 }
-"""The readers, by the name of the CRD whose objects they read."""
+"""The readers by the name of the CRD of the objects."""
 
 
 def _at(obj: Any, *steps: str) -> Any:

@@ -1,8 +1,8 @@
-"""ownerReferences that name a version: the garbage collector looks an owner up at the version that is named.
+"""Find ownerReferences that name a version: the garbage collector looks up an owner at the named version.
 
-Where that version is not served, it takes the owner for gone. Seen on Kubernetes 1.36: such dependents stay behind when
-their owner is deleted, and for about half a minute after the version was unserved those that are created are deleted.
-See ``tests/apiserver/controllermanager/test_garbage_collection.py``, and Kubernetes issue 102641. Pure.
+If that version is not served, the garbage collector treats the owner as deleted. On Kubernetes 1.36 such dependents
+stay when their owner is deleted, and for about half a minute after the version was unserved, newly created ones are
+deleted. See ``tests/apiserver/controllermanager/test_garbage_collection.py``, and Kubernetes issue 102641. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from restow.migrator.requests.wire import Meta
 __all__ = ["Owners", "owner_references"]
 
 Owners = Mapping[tuple[str, str], SoughtVersion]
-"""The versions that are sought, by (apiVersion, kind)."""
+"""The versions to search for, by (apiVersion, kind)."""
 
 _EFFECT: Final = Effect(
     unserved="The garbage collector no longer deletes this object with its owner, and for about half a minute it "

@@ -1,7 +1,7 @@
-"""Typed references: every ``{apiVersion, kind}`` pair below an object's own fields that names a version.
+"""Find typed references: every ``{apiVersion, kind}`` pair below an object's own fields that names a version.
 
-The walk follows the structure; it does not search text. ``can_hold_references`` decides from a schema whether objects
-of a CRD have to be read whole at all. Pure.
+The search follows the structure, not the text. ``can_hold_references`` decides from a schema whether objects of a CRD
+have to be read whole. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from restow.migrator.references.readers.ownerreferences import Owners
 __all__ = ["SCALERS", "can_hold_references", "object_name", "pointer_of", "typed_pairs", "typed_references"]
 
 _LEFT_OUT: Final = frozenset({"involvedObject", "regarding", "related"})
-"""What Events are about: records, which nothing looks up."""
+"""The fields for the subjects of Events, which are records that no client looks up."""
 
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -42,7 +42,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "templateRef": "a reference to a template",
     "workloadRef": "a reference to a workload",
 }
-"""Fields by whose name the place can be described."""
+"""Descriptions of places, by the name of the field."""
 
 SCALERS: Final = "horizontalpodautoscalers.autoscaling"
 """The one built-in resource with typed references that are read."""
@@ -64,23 +64,23 @@ _SCALER: Final = Effect(
     against_removal=False,
     movable=True,
 )
-"""Source: ``reconcileAutoscaler`` of Kubernetes' ``podautoscaler``. Other autoscalers (KEDA) take the version too."""
+"""Source: ``reconcileAutoscaler`` of Kubernetes' ``podautoscaler``. Other autoscalers (KEDA) use the version too."""
 
 _TEMPLATE: Final = Effect(
     unserved="What is made from this template is refused by the API server (no matches for kind).",
     removed="What is made from this template is refused by the API server (no matches for kind).",
     advice="convert the template in the place that it is made from, with restow convert",
 )
-"""An embedded object has fields of its version, so another apiVersion alone would be wrong."""
+"""An embedded object has the fields of its version, so a change of only the apiVersion would be wrong."""
 
 _REFERENCE_FIELDS: Final = frozenset(
     {"apiVersion", "kind", "name", "namespace", "uid", "fieldPath", "resourceVersion", "group", "selector", "labels"}
 )
-"""Fields of references; a pair with others as well is an embedded object."""
+"""The fields of references; a pair with further fields is an embedded object."""
 
 
 def typed_references(resource: str, obj: Object, owners: Owners) -> Iterator[Reference]:
-    """Yield the typed references of an object, its own type and its ownerReferences left out."""
+    """Yield the typed references of an object, without its own type and its ownerReferences."""
     namespace, name = object_name(obj)
     for steps, pair in typed_pairs({key: value for key, value in obj.items() if key not in _OWN}):
         if (of := owners.get((pair["apiVersion"], pair["kind"]))) is None:
@@ -97,7 +97,7 @@ def typed_references(resource: str, obj: Object, owners: Owners) -> Iterator[Ref
 
 
 def typed_pairs(root: Any) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
-    """Yield (place, object) of each object below a value that has an apiVersion and a kind, both texts."""
+    """Yield (place, object) of each object below a value that has an apiVersion and a kind, both strings."""
     stack: list[tuple[tuple[str | int, ...], Any]] = [((), root)]
     while stack:
         steps, value = stack.pop()
@@ -119,16 +119,16 @@ def pointer_of(steps: Iterable[str | int]) -> str:
 
 
 def object_name(obj: Object) -> tuple[str, str]:
-    """Return namespace and name; empty where an object has none."""
+    """Return namespace and name of an object; empty if it has none."""
     metadata = obj.get("metadata")
     found = metadata if isinstance(metadata, dict) else {}
     return str(found.get("namespace") or ""), str(found.get("name") or "")
 
 
 def can_hold_references(schema: Mapping[str, Any] | None) -> bool:
-    """Whether objects of this schema can have an ``{apiVersion, kind}`` pair below their own.
+    """Return whether objects of this schema can have an ``{apiVersion, kind}`` pair below their own.
 
-    Metadata is enough for all objects of a CRD whose schema declares every field and no such pair.
+    If a CRD's schema declares every field and no such pair, the metadata of its objects is enough.
     """
     if schema is None:
         return True

@@ -1,6 +1,6 @@
-"""What the objects of the CRD themselves say of a version: who wrote them at it, and what kubectl last applied.
+"""Find writers of the CRD's own objects at a version: field managers, and kubectl's last applied configuration.
 
-Counted by field manager, with the time of its last write, not listed object by object. Pure.
+The module counts them by field manager, with the time of its last write, instead of listing objects. Pure.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WriterTally:
     _applied: int = 0
 
     def add(self, meta: Meta, text: msgspec.Raw | bytes) -> None:
-        """Count what one object of the CRD says; ``text`` is the object as it was listed."""
+        """Count the entries and annotations of one object of the CRD; ``text`` is the listed object."""
         for entry in meta.managed_fields:
             if entry.api_version == self.of.api_version:
                 writer = self._writers.setdefault(entry.manager, _Writer())
@@ -80,7 +80,7 @@ class WriterTally:
             annotations = _annotated.decode(text).metadata.annotations or {}
             return _applied.decode(annotations.get(LAST_APPLIED, "{}")).api_version == self.of.api_version
         except (msgspec.MsgspecError, RecursionError):
-            return False  # whoever wrote this annotation is not kubectl
+            return False  # kubectl did not write this annotation
 
     def references(self) -> Iterator[Reference]:
         """Yield a reference for each manager, and one for all annotations."""
