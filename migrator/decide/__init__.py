@@ -1,1 +1,1 @@
-"""Decide what to do with an object or an error, what is proved, and whether to prune. Pure."""
+"""Decide the steps for an object, the outcome of an error, the valid proofs, and whether to prune. Pure."""

@@ -1,9 +1,9 @@
 """The outcome of an error: retry, wait, read again, give up. One table each for writes, lists and ConversionReviews.
 
-A table bounds attempts, so that an object that fails for ever is given up and does not hold up the others. An outage
-differs: while the server answers nothing at all, attempts say nothing about the object, and the limit is a time. So
-each kind of error is counted by itself, and errors that may pass count only where the server answered other requests in
-between.
+A table limits attempts, so that an object that always fails is given up and does not delay the others. An outage
+differs: while the server answers no request at all, attempts show nothing about the object, and the limit is a time.
+Therefore each kind of error is counted separately, and temporary errors count only if the server answered other
+requests in between.
 """
 
 from __future__ import annotations
@@ -51,37 +51,37 @@ __all__ = [
 
 
 ATTEMPTS = 8
-"""Tries of one request before its object is given up, with a back-off of about 40 seconds in all; ``Attempts`` says
-what counts as one."""
+"""Attempts of one request before its object is given up, with a back-off of about 40 seconds in total; ``Attempts``
+defines what counts as one."""
 
 FORBIDDEN_ATTEMPTS = 7
-"""Tries against a 403 of the authorizer: an API server that was just restarted answers so until it has read its RBAC
-rules (seen one to four times), and that the right exists was asked before the run."""
+"""Attempts after a 403 of the authorizer: a restarted API server answers 403 until it has read its RBAC rules (seen one
+to four times), and the run has checked before that the right exists."""
 
 UNKNOWN_ATTEMPTS = 5
-"""Tries against a 404 that is no ``v1.Status``: a router between may say it for a moment, as well as an API server that
-does not serve the version."""
+"""Attempts after a 404 that is not a ``v1.Status``: a router in between may return it for a moment, and so may an API
+server that does not serve the version."""
 
 INITIALIZING_ATTEMPTS = 5
-"""Tries against "storage is (re)initializing", which lasts for as long as one object cannot be converted."""
+"""Attempts after "storage is (re)initializing", which lasts as long as one object cannot be converted."""
 
 REVIEW_ATTEMPTS = 4
-"""Tries of a review that the webhook fails at: one of its objects may be why, and others wait for their answer."""
+"""Attempts of a review that the webhook fails: one of its objects may be the cause, and other objects wait."""
 
 _BACKOFF = Backoff(first=0.25, most=15.0)
 _BACKOFF_OF_CONFLICTS = Backoff(first=0.0625, most=3.75)
 
 
 class ErrorAction(StrEnum):
-    """What to do next.
+    """The next action.
 
-    - ``gone``: the object does not exist any more; done with it.
+    - ``gone``: the object no longer exists; nothing is left to do.
     - ``reread``: read the object again and decide again.
     - ``retry``: send the same request again after ``wait`` seconds.
-    - ``continue``: go on with the list at ``token``.
-    - ``split``: send each half of the objects by itself.
-    - ``fail``: give this object (or this list) up.
-    - ``stop``: give all objects up.
+    - ``continue``: continue the list at ``token``.
+    - ``split``: send each half of the objects separately.
+    - ``fail``: give up this object (or this list).
+    - ``stop``: give up all objects.
     """
 
     GONE = "gone"
@@ -94,7 +94,7 @@ class ErrorAction(StrEnum):
 
 
 class BrokenOff(Unreachable):
-    """The connection was made, and broke before the answer was complete."""
+    """The connection was established, and broke before the answer was complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ class ErrorOutcome:
     """One row of the table.
 
     Attributes:
-        action: what to do.
+        action: the next action.
         wait: seconds to wait before it, at least the server's ``Retry-After``; jitter may only make it longer.
-        slow_down: the server asked for less load.
+        slow_down: whether the server asked for less load.
         reason: a word for the report (``"Conflict"``, ``"Forbidden"``, …).
         message: a sentence for the report.
-        token: the continue token to go on with.
-        attempts: how many attempts there are in all.
+        token: the continue token to continue with.
+        attempts: the total number of attempts.
     """
 
     action: ErrorAction
@@ -121,12 +121,12 @@ class ErrorOutcome:
 
 
 def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) -> ErrorOutcome:
-    """Return what an error on reading or writing one object means.
+    """Return the outcome of an error on reading or writing one object.
 
     Args:
-        error: what the request raised.
-        plural, name: of the object that the request was for.
-        attempt: which try of this object this was, from 1.
+        error: the error of the request.
+        plural, name: the object of the request.
+        attempt: the number of this attempt of the object, from 1.
     """
     if isinstance(error, NotFound):
         if error.names(plural, name):
@@ -136,12 +136,12 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
         return _fail(error, "NotFound", _UNKNOWN_404.format(message=error.message))
     if isinstance(error, Conflict):
         if attempt < ATTEMPTS:
-            # The first conflict is no reason to wait: another client was quicker once.
+            # The first conflict needs no wait: another client was quicker once.
             failures = 0 if attempt == 1 else attempt
             return ErrorOutcome(ErrorAction.REREAD, wait=_wait(error, failures, _BACKOFF_OF_CONFLICTS))
         return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
     if cannot_convert(error):
-        if attempt == 1:  # perhaps another client wrote it since it was read: then there is another decision
+        if attempt == 1:  # another client may have written it since it was read, which would change the decision
             return ErrorOutcome(ErrorAction.REREAD)
         return _fail(error, "CannotConvert", _CANNOT_CONVERT_SAID.format(message=_said_briefly(error)))
     if isinstance(error, ServerError) and any(text in error.message for text in TOO_LARGE):
@@ -150,22 +150,22 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
 
 
 def of_list_error(error: KubeError, *, attempt: int) -> ErrorOutcome:
-    """Return what an error on one page of a LIST means."""
+    """Return the outcome of an error on one page of a LIST."""
     if isinstance(error, Gone) and error.continue_token and attempt < ATTEMPTS:
-        # The objects from here on are read as they are now, not as they were: all that matters is that none is
-        # missed, and those created meanwhile are stored at the storage version already.
+        # The following objects are read in their present state, not in that of the list's start. It matters only
+        # that none is missed, and objects created meanwhile are already stored at the storage version.
         return ErrorOutcome(ErrorAction.CONTINUE, token=error.continue_token)
     return _transient(error, attempt) or _fail(error)
 
 
 def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool) -> ErrorOutcome:
-    """Return what an error on one ConversionReview means.
+    """Return the outcome of an error on one ConversionReview.
 
     Args:
-        error: what sending it raised; not that the webhook says that an object cannot be converted.
-        attempt: which try of this review this was, from 1.
-        objects: how many it holds.
-        heard: whether the webhook has answered anything in this run.
+        error: the error of the request, not a webhook's answer that an object cannot be converted.
+        attempt: the number of this attempt of the review, from 1.
+        objects: the number of its objects.
+        heard: whether the webhook has answered any review in this run.
     """
     if isinstance(error, ApiError) and error.status in (401, 403, 404):
         return ErrorOutcome(ErrorAction.STOP, message=_said(error))
@@ -183,14 +183,14 @@ def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool
 
 
 def is_outage(error: KubeError) -> bool:
-    """Whether a converter is out of reach for everybody, so that no object can be to blame."""
+    """Return whether a converter is unreachable for all requests, so that no object can be the cause."""
     if isinstance(error, ApiError):
         return error.retry_after is not None or error.status in (429, 502, 503)
     return isinstance(error, Unreachable) and not isinstance(error, (BrokenOff, TimedOut))
 
 
 def _transient(error: KubeError, attempt: int) -> ErrorOutcome | None:
-    """A row for errors that pass by themselves, as long as attempts are left."""
+    """Return a row for temporary errors, as long as attempts are left."""
     if isinstance(error, TooManyRequests) and error.initializing:
         if attempt < INITIALIZING_ATTEMPTS:
             return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), attempts=INITIALIZING_ATTEMPTS)
@@ -207,7 +207,7 @@ def _transient(error: KubeError, attempt: int) -> ErrorOutcome | None:
 
 
 def cannot_convert(error: KubeError) -> bool:
-    """Whether a server-side apply failed since an entry of managedFields cannot be converted; it will fail again."""
+    """Return whether an apply failed because an entry of managedFields cannot be converted; it will fail again."""
     return isinstance(error, ServerError) and any(text in error.message for text in CANNOT_CONVERT)
 
 
@@ -228,7 +228,7 @@ def _said(error: ApiError) -> str:
 
 
 def _said_briefly(error: KubeError) -> str:
-    """Which of the known reasons it is; the message itself may hold the field's neighbours."""
+    """Return the known reason in the message; the whole message may contain other fields of the object."""
     return next((text for text in CANNOT_CONVERT if text in str(error)), "")
 
 
@@ -261,7 +261,7 @@ _OF_EVERYBODY = ("failed calling webhook", "etcdserver: ", "no leader")
 
 
 def concerns_all_objects(error: KubeError) -> bool:
-    """Whether an error speaks of the way to what is stored, on which every write goes, rather than of one object."""
+    """Return whether an error is about the path to the storage, which every write uses, and not about one object."""
     if isinstance(error, ServerError):
         return error.status != 500 or any(text in error.message for text in _OF_EVERYBODY)
     return isinstance(error, TooManyRequests)
@@ -271,7 +271,7 @@ class Attempts:
     """The attempts of one object, or of one page.
 
     Args:
-        patience_s: how long errors that may pass are waited for while nothing is answered.
+        patience_s: seconds to retry temporary errors while the server answers no request.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -284,9 +284,9 @@ class Attempts:
         """Count a failure; return its number in the table of its kind, from 1.
 
         Args:
-            error: what the request raised.
-            now: by the monotonic clock.
-            answered: when something else was answered last.
+            error: the error of the request.
+            now: the time, by the monotonic clock.
+            answered: the time of the last answer to another request.
         """
         if not is_transient(error):
             kind = next((each for each in (Conflict, Forbidden) if isinstance(error, each)), type(error))
@@ -302,7 +302,7 @@ class Attempts:
 
 
 def is_transient(error: KubeError) -> bool:
-    """Whether an error in mid-run may pass: credentials were accepted when it began."""
+    """Return whether an error during a run may be temporary, given that the credentials were valid at its start."""
     if isinstance(error, TooManyRequests) and error.initializing:
         return False
     return error.may_pass or isinstance(error, (Unauthorized, ConfigError))

@@ -1,14 +1,14 @@
-"""Decide, from the CRD alone, what happens to managedFields entries of each of its versions.
+"""Decide, from the CRD alone, the policy for managedFields entries of each of its versions.
 
-An entry of a version that is still served is translated or kept, never stripped, unless an option says so; stripping
-is for unserved and removed versions. Under strategy None every version's fields have the same paths, so each entry can
-be translated by the schemas alone, even one whose version left the CRD. Under strategy Webhook only the converter knows
-where a field went.
+An entry of a served version is translated or kept, and stripped only if an option says so; stripping is for unserved
+and removed versions. Under strategy None every version's fields have the same paths, so the schemas are enough to
+translate each entry, even one whose version is no longer in the CRD. Under strategy Webhook only the converter knows
+the new place of a field.
 
-Under strategy None the API server converts the object to an entry's version before it compares anything. Where the
-storage version has a default that this version does not declare, every object has such a field from its next write on,
-and that conversion fails: a write that is no server-side apply then empties managedFields (before Kubernetes 1.37), or
-leaves an entry with which its manager can no longer apply. ``hazard_warnings`` names such entries where they stay.
+Under strategy None the API server converts the object to an entry's version before it compares fields. If the storage
+version has a default that this version does not declare, every object has such a field from its next write on, and that
+conversion fails. A write that is not a server-side apply then empties managedFields (before Kubernetes 1.37), or leaves
+an entry with which its manager can no longer apply. ``hazard_warnings`` names such entries if they stay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHOWN = 5
 
 
 def undeclared_defaults(old: Schema, new: Schema) -> tuple[str, ...]:
-    """Return the places where a version has a default that an older one would prune."""
+    """Return the paths where a version has a default that an older one would prune."""
     unknown = dropped_fields(new, old)
     return tuple(path for path in added_defaults(old, new) if any(_is_at(path, place) for place in unknown))
 
@@ -39,11 +39,11 @@ def _is_at(path: str, place: str) -> bool:
 def hazard_warnings(
     hazards: Mapping[str, tuple[str, ...]], kept: Mapping[tuple[str, str], int], storage: str
 ) -> list[str]:
-    """Return a sentence for each version whose entries stay in spite of such a default.
+    """Return a sentence for each version whose entries stay despite such a default.
 
     Args:
         hazards: defaults that a version does not declare, by apiVersion.
-        kept: entries that stay, by manager and apiVersion.
+        kept: the numbers of entries that stay, by manager and apiVersion.
         storage: the apiVersion of the storage version.
     """
     said = []
@@ -66,13 +66,13 @@ def _some(names: list[str]) -> str:
 
 
 def entry_policies(crd: Crd, options: Options, *, completed: bool = False) -> EntryPolicies:
-    """Decide, from the CRD alone, what happens to the entries of each of its versions.
+    """Decide, from the CRD alone, the policy for the entries of each of its versions.
 
     Args:
         crd: the CRD as read at the start of the pass.
-        options: what is asked for.
-        completed: a proof says that a run with these options did the managedFields for exactly these versions; entries
-            of served versions found now were written by clients since, and are theirs.
+        options: the options of the run.
+        completed: whether a proof shows that a run with these options did the managedFields for exactly these versions;
+            clients wrote the present entries of served versions since, and these entries stay.
     """
     storage = crd.storage
     by_version = {version.api_version: _entry_policy(crd, version.name, options) for version in crd.versions}
@@ -103,9 +103,9 @@ def entry_policies(crd: Crd, options: Options, *, completed: bool = False) -> En
 
 
 def _persisted_defaults(crd: Crd, options: Options) -> tuple[str, ...]:
-    """Defaults that objects stored at an older version lack, and that a plain write would persist in our name.
+    """Return defaults that objects at an older version lack, and that a plain write would persist under our manager.
 
-    Those of the status are not: with a status subresource a write of the object itself never owns any of it.
+    They exclude the status: with a status subresource a write of the object itself never owns status fields.
     """
     storage = crd.storage
     stored = {version.name for version in crd.versions} if options.ignore_mark else set(may_be_stored(crd))

@@ -1,21 +1,21 @@
-"""The proof that a complete run leaves on a CRD, and for how long it holds (``what_is_proved``).
+"""The proof that a complete run writes on a CRD, and the conditions for its validity (``what_is_proved``).
 
-``status.storedVersions`` is no proof. The API server adds to it and lets every client trim it; the cluster's own
-StorageVersionMigration trims it after a failure too. So restow trusts only what a complete run of its own has recorded:
-a ``Proof``, an annotation on the CRD. It says that every object was stored at the storage version, in which generation
-of which CRD, and for which options the managedFields were done.
+``status.storedVersions`` is not a proof. The API server adds to it and lets every client trim it; the cluster's own
+StorageVersionMigration trims it after a failure too. Therefore restow trusts only the record of its own complete run: a
+``Proof``, an annotation on the CRD. It says that every object was stored at the storage version, in which generation of
+which CRD, and for which options the managedFields were done.
 
-A proof holds for a later generation only where each change in between is known to have left the storage version
-alone (``what_is_proved``): the generation is the same, or it is the next one with the same storage version, since one
-change cannot flip it and flip it back. Only the API server counts generations, and every change of the spec moves
-them. A process that sees a CRD after each change extends the proof (``extended``). The CRD's managedFields are no
-evidence of what did not happen: a client that replaces the CRD by a dump of it restores those of an earlier day.
+A proof is valid for a later generation only if no change in between can have changed the storage version
+(``what_is_proved``): the generation is the same, or it is the next one with the same storage version, because one
+change cannot flip it and flip it back. Only the API server counts generations, and every change of the spec increments
+them. A process that sees a CRD after each change extends the proof (``extended``). The CRD's managedFields cannot prove
+that nothing happened: a client that replaces the CRD by an old dump restores the old managedFields.
 
-The annotation has to be owned by restow's field manager. After a restore of etcd the same generation may come again
-with another history, and the annotation of an earlier day then comes back by another manager.
+The annotation has to be owned by restow's field manager. After a restore of etcd the same generation may recur with
+another history, and another manager may then restore the old annotation.
 
-A CRD with a single version needs no proof, since there is no other version at which something could be stored. Losing
-the proof (``kubectl replace``, GitOps) costs one more run, which stores nothing. Pure.
+A CRD with a single version needs no proof, because objects cannot be stored at another version. The loss of a proof
+(``kubectl replace``, GitOps) costs one more run, which stores nothing. Pure.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ __all__ = [
 
 ANNOTATION = "restow.dev/migrated"
 UNFINISHED = "unfinished"
-"""Prefix of the value that replaces a proof after objects failed; a number that identifies the run follows.
+"""The prefix of the value that replaces a proof after objects failed; a number that identifies the run follows.
 
-What another run finished at the same time says nothing of those objects.
+The proof of another run at the same time does not cover these objects.
 """
 
 
 class Proof(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """What a complete run proved.
+    """The proof of a complete run.
 
     Attributes:
-        uid, generation: of the CRD when the run ended.
+        uid, generation: of the CRD at the end of the run.
         storage: the storage version.
         versions: a digest of every version with its flags, and of the conversion strategy.
-        objects: whether every object was stored at ``storage``; false of a run without the storage phase.
+        objects: whether every object was stored at ``storage``; false for a run without the storage phase.
         managed_fields: the options for which the managedFields of all objects were done; empty for none.
-        native_failure: when the cluster's own migration of the CRD had failed last, if it had.
-        format: of this value; another one is not read.
+        native_failure: the time of the last failure of the cluster's own migration of the CRD, if there was one.
+        format: the format of this value; other formats are ignored.
     """
 
     uid: str
@@ -89,13 +89,13 @@ _decoder = msgspec.json.Decoder(Proof)
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """What is proved about the objects of a CRD as it is now.
+    """The proved facts about the objects of the current CRD.
 
     Attributes:
         crd: the CRD.
-        proof: the proof that holds for it, or None.
-        doubt: why objects may be stored at another version than the storage version, in a sentence without its full
-            stop; empty where it is proved that none is.
+        proof: the valid proof, or None.
+        doubt: why objects may be stored at another version than the storage version, a sentence without its full
+            stop; empty if it is proved that none is.
     """
 
     crd: Crd
@@ -103,9 +103,9 @@ class Proven:
     doubt: str
 
     def managed_fields_done(self, options: Options) -> bool:
-        """Whether the managedFields of all objects were done for these options and these versions.
+        """Return whether the managedFields of all objects were done for these options and these versions.
 
-        Entries of served versions that are found then were written by clients since, and are theirs.
+        Clients wrote the present entries of served versions since, and these entries stay.
         """
         proof = self.proof
         return (
@@ -118,11 +118,11 @@ class Proven:
 
 
 def what_is_proved(crd: Crd, remembered: str = "") -> Proven:
-    """Return what is proved about the objects of a CRD as it was just read.
+    """Return the proved facts about the objects of a CRD that was just read.
 
     Args:
         crd: the CRD.
-        remembered: a proof of this process that could not be left on the CRD for lack of a right.
+        remembered: a proof of this process that it had no right to write on the CRD.
     """
     single = len(crd.versions) == 1 and crd.stored_versions == (crd.storage.name,)
     found, doubt = _holding(crd, crd.annotations.get(ANNOTATION, ""))
@@ -137,7 +137,7 @@ def what_is_proved(crd: Crd, remembered: str = "") -> Proven:
 
 
 def _is_ours(crd: Crd) -> bool:
-    """Whether restow's field manager owns the annotation."""
+    """Return whether restow's field manager owns the annotation."""
     return any(
         entry.get("manager") == FIELD_MANAGER
         and f"f:{ANNOTATION}" in (((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations") or {})
@@ -150,7 +150,7 @@ def _unfinished(crd: Crd) -> bool:
 
 
 def _holding(crd: Crd, value: str) -> tuple[Proof | None, str]:
-    """Return the proof if it holds for the CRD as it is, or else why not."""
+    """Return the proof if it is valid for the current CRD, else the reason why not."""
     name = crd.name
     if not value:
         return None, f"no run of restow has proved at which version the objects of {name} are stored"
@@ -194,20 +194,20 @@ def _doubt_of_objects(crd: Crd, proof: Proof) -> str:
 
 
 def proof_of_run(start: Crd, now: Crd, options: Options) -> Proof | None:
-    """Return the proof that a complete run with these options leaves; None where it may leave none.
+    """Return the proof of a complete run with these options; None if it may write none.
 
-    Only for a run that finished every object while the storage version was the same all the time (``may_prune``).
-    What it left out, an earlier proof that still holds may say: so a run without a phase takes nothing away.
+    The run must have finished every object while the storage version never changed (``may_prune``). The result keeps
+    the facts of an earlier proof that is still valid, so that a run without a phase loses none.
 
     Args:
-        start: the CRD as it was read before the objects were listed.
-        now: the CRD read just now.
-        options: of the run.
+        start: the CRD as read before the objects were listed.
+        now: the CRD as just read.
+        options: the options of the run.
     """
     if _unfinished(now) and now.annotations[ANNOTATION] != start.annotations.get(ANNOTATION):
-        return None  # objects of another run failed meanwhile, which this one may have looked at before
+        return None  # objects of another run failed meanwhile, which this one may have processed before
     before = what_is_proved(now)
-    unchanged = _versions(start) == _versions(now)  # objects were decided by what the versions were then
+    unchanged = _versions(start) == _versions(now)  # the decisions about objects used the versions of the start
     if touches_managed_fields(options):
         done = _settings(options) if unchanged else ""
     else:
@@ -226,9 +226,9 @@ def proof_of_run(start: Crd, now: Crd, options: Options) -> Proof | None:
 
 
 def extended(proven: Proven) -> Proof | None:
-    """Return a proof that holds for the CRD as it is, in words of its present generation; None where none is due.
+    """Return a valid proof, rewritten for the CRD's present generation; None if this is not needed.
 
-    Each step of one generation is known by itself; a proof that is not extended is lost with the second one.
+    A proof survives one change of the generation; without an extension the second change makes it invalid.
     """
     proof, crd = proven.proof, proven.crd
     if proof is None or proof.generation == crd.generation:
@@ -250,12 +250,12 @@ def may_be_stored(crd: Crd) -> tuple[str, ...]:
 
 
 def reencoding_due(crd: Crd, options: Options) -> bool:
-    """Whether every object has to be written: no proof says that it is stored at the storage version."""
+    """Return whether every object has to be written, because no proof shows that it is at the storage version."""
     return options.does(Phase.STORAGE) and (options.ignore_mark or bool(what_is_proved(crd).doubt))
 
 
 def nothing_due(crd: Crd, options: Options) -> str:
-    """Return why no object has to be looked at, known from the CRD alone; an empty string where one may have to be."""
+    """Return why no object needs work, as far as the CRD alone shows it; empty if one may need it."""
     proven = what_is_proved(crd)
     if options.ignore_mark or reencoding_due(crd, options):
         return ""
@@ -267,12 +267,12 @@ def nothing_due(crd: Crd, options: Options) -> str:
 
 
 def touches_managed_fields(options: Options) -> bool:
-    """Whether a run with these options translates or strips managedFields entries."""
+    """Return whether a run with these options translates or strips managedFields entries."""
     return options.does(Phase.MANAGED_FIELDS) and options.managed_fields is not ManagedFields.KEEP
 
 
 def run_key(crd: Crd, options: Options) -> str:
-    """Return a key of what a run does: all shards of one run have the same one."""
+    """Return a key of a run's work, which is the same for all shards of one run."""
     told = msgspec.json.encode([crd.uid, _versions(crd), _settings(options)])
     return hashlib.sha256(told).hexdigest()[:32]
 
@@ -292,10 +292,10 @@ _FAILED = ("StorageMigrating", "False", "MigrationFailed")
 
 
 def failed_prune(crd: Crd) -> str:
-    """Return when a StorageVersionMigration of this CRD failed last, or an empty string where the last one did not.
+    """Return when the last StorageVersionMigration of this CRD failed, or an empty string if it did not.
 
-    Its controller prunes storedVersions all the same (``finishCRDMigration`` does not ask whether it succeeded), so
-    they prove nothing then.
+    Its controller prunes storedVersions after a failure too (``finishCRDMigration`` does not check for success), so
+    storedVersions prove nothing then.
     """
     for each in (crd.document.get("status") or {}).get("conditions") or ():
         if (each.get("type"), each.get("status"), each.get("reason")) == _FAILED:

@@ -1,12 +1,12 @@
 """Decide whether ``status.storedVersions`` may be pruned (``may_prune``).
 
-The API server does not check a prune: it accepts a wrong one, and silently loses the objects that are stored at the
-version that was dropped.
+The API server does not check a prune: it accepts a wrong one, and silently loses the objects that are stored at a
+dropped version.
 
 A prune is safe only if the pass that just ended wrote every object at the storage version, and if that version was the
-storage version *all the time in between*. After v2→v1→v2 the uid, the storage version and storedVersions are what they
-were; only ``metadata.generation`` differs, and the rotation of a certificate changes that too. ``Generations`` collects
-what a watch saw.
+storage version *all the time in between*. After v2→v1→v2 the uid, the storage version and storedVersions are the same
+as before; only ``metadata.generation`` differs, and the rotation of a certificate changes it too. ``Generations``
+collects the generations that a watch saw.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class PruneVerdict:
 
 @dataclass(slots=True)
 class Generations:
-    """The versions and storage flags of a CRD, by generation, as a watch of it showed them."""
+    """The versions and storage flags of a CRD by generation, as a watch showed them."""
 
     seen: dict[int, Fingerprint] = field(default_factory=dict)
 
     def add(self, crd: Crd) -> None:
-        """Note a state of the CRD."""
+        """Record a state of the CRD."""
         self.seen[crd.generation] = crd.fingerprint
 
     def unbroken(self, first: int, last: int, storage: str) -> bool:
-        """Whether every generation from first to last was seen, with this storage version each time.
+        """Return whether the watch saw every generation from first to last, each with this storage version.
 
-        Never so where the generation went back, as it does when etcd is restored from a backup.
+        The result is False if the generation decreased, as after a restore of etcd from a backup.
         """
         return first <= last and all(
             (versions := self.seen.get(generation)) is not None and _storage_of(versions) == storage
@@ -56,7 +56,7 @@ class Generations:
         )
 
     def storages(self) -> tuple[str, ...]:
-        """The storage versions in the order of their generations, without repetitions in a row."""
+        """Return the storage versions in the order of their generations, without consecutive repetitions."""
         order: list[str] = []
         for generation in sorted(self.seen):
             storage = _storage_of(self.seen[generation])
@@ -69,9 +69,9 @@ def may_prune(start: Crd, now: Crd, generations: Generations) -> PruneVerdict:
     """Decide, after a pass that finished every object, whether storedVersions may be set to the storage version.
 
     Args:
-        start: the CRD as it was read before the objects were listed.
-        now: the CRD read just now, whose resourceVersion is the precondition of the prune.
-        generations: what a watch of the CRD saw since ``start``; empty without one.
+        start: the CRD as read before the objects were listed.
+        now: the CRD as just read, whose resourceVersion is the precondition of the prune.
+        generations: the generations that a watch of the CRD saw since ``start``; empty without one.
     """
     name, storage = start.name, start.storage.name
     if now.uid != start.uid:
@@ -88,7 +88,7 @@ def may_prune(start: Crd, now: Crd, generations: Generations) -> PruneVerdict:
     if now.generation == start.generation:
         return PruneVerdict(prune=True)
     if now.generation == start.generation + 1 and now.fingerprint == start.fingerprint:
-        return PruneVerdict(prune=True)  # one edit that left versions and storage alone: a CA bundle, a schema
+        return PruneVerdict(prune=True)  # one edit that kept versions and storage, such as a CA bundle, a schema
     if generations.unbroken(start.generation, now.generation, storage):
         return PruneVerdict(prune=True)
     return PruneVerdict(prune=False, reason=_unproven(start, now, generations), again=True)

@@ -1,16 +1,16 @@
-"""Decide which shards of a migration are done. A shard finishes the objects whose uid falls to it.
+"""Decide which shards of a migration are done. A shard finishes the objects that their uids assign to it.
 
-Each lists all objects, and leaves a record when every object of its part is done: for which CRD, storage version,
-versions and options, and over which generations the storage version was seen to be the same. One shard alone proves
+Each shard lists all objects, and writes a record when every object of its part is done. The record has the CRD, storage
+version, versions and options, and the generations over which the storage version was the same. One shard alone proves
 nothing about storedVersions; all of them together do (``standing``):
 
-- every shard's part was, at some moment, stored at the storage version throughout;
-- from the first generation of the oldest record up to now no other version was the storage version. Every single
-  generation in between has to be known, by the span of some record or by the watch of the one that judges: what no
-  shard saw may have been a flip and back, during which a client can have written anything.
+- the part of every shard was, at some moment, completely stored at the storage version;
+- from the first generation of the oldest record until now no other version was the storage version. Every generation
+  in between has to be known, from the span of a record or from the watch of the judging shard: an unseen generation may
+  have been a flip and back, during which a client can have written old objects.
 
-So records outlive their process: the shard that sees all of them may prune, a shard that runs again with its record in
-place only decides whether to prune, and a record from before a flip does not count. Pure.
+Records outlive their process. The shard that sees all of them may prune. A shard that runs again with its record in
+place only decides whether to prune. A record from before a flip does not count. Pure.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What one shard left when its part was done.
+    """The record of a shard whose part is done.
 
     Attributes:
-        index, count: which shard.
-        uid, storage: of the CRD, and the version at which every object of the part is stored.
-        mark: the key of what the run does (``run_key``).
-        first, last: the generations from before its list until after its last write; the storage version was proven
-            to be this one in each of them.
+        index, count: the shard.
+        uid, storage: the CRD's uid, and the version at which every object of the part is stored.
+        mark: the key of the run's work (``run_key``).
+        first, last: the generations from before its list until after its last write; each is proved to have this
+            storage version.
         stored: ``status.storedVersions`` before its list.
     """
 
@@ -57,7 +57,7 @@ class Record(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Which shards' records count: ``complete``; which do not any more: ``outdated``; and which are ``missing``."""
+    """The shards with a valid record (``complete``), an invalid one (``outdated``), and none (``missing``)."""
 
     count: int
     complete: tuple[int, ...]
@@ -66,12 +66,12 @@ class Standing:
 
     @property
     def all_complete(self) -> bool:
-        """Whether all parts together are proven to be done."""
+        """Whether all parts together are proved to be done."""
         return len(self.complete) == self.count
 
     @property
     def reason(self) -> str:
-        """Why not, in a sentence's part; empty where all are complete."""
+        """Return why not, as a part of a sentence; empty if all are complete."""
         parts = []
         if self.missing:
             verb = "is" if len(self.missing) == 1 else "are"
@@ -86,11 +86,11 @@ def standing(records: Iterable[Record], count: int, now: Crd, mark: str, seen: G
     """Judge the records of a CRD.
 
     Args:
-        records: all that there are, of other counts too.
-        count: how many shards there are now.
-        now: the CRD read just now, after the records.
-        mark: ``run_key`` of a run with these options on the CRD as it is now.
-        seen: what the one that judges saw of the CRD itself.
+        records: all records, including those with other counts.
+        count: the present number of shards.
+        now: the CRD as just read, after the records.
+        mark: ``run_key`` of a run with these options on the current CRD.
+        seen: the generations of the CRD that the judging shard saw itself.
     """
     storage = now.storage.name
     ours = [record for record in records if record.format == 1 and record.uid == now.uid]
@@ -115,7 +115,7 @@ def standing(records: Iterable[Record], count: int, now: Crd, mark: str, seen: G
 
 
 def _covered(first: int, last: int, spans: list[tuple[int, int]], known: set[int]) -> bool:
-    """Whether each generation from first to last is known or in a span."""
+    """Return whether each generation from first to last is known or in a span."""
     at = first
     while at <= last:
         beyond = max((end for start, end in spans if start <= at <= end), default=at if at in known else at - 1)
@@ -126,12 +126,12 @@ def _covered(first: int, last: int, spans: list[tuple[int, int]], known: set[int
 
 
 def encode_records(records: Iterable[Record]) -> dict[str, str]:
-    """Return the ``data`` of the ConfigMap: one key a shard, so that shards of several counts do not meet."""
+    """Return the ``data`` of the ConfigMap: one key per shard, so that shards of different counts do not collide."""
     return {f"{record.index}-of-{record.count}": msgspec.json.encode(record).decode() for record in records}
 
 
 def decode_records(data: Mapping[str, str]) -> tuple[Record, ...]:
-    """Read it back; what is no record (of another release, or edited) counts for nothing and is left out."""
+    """Return the records in ``data``, without values that are not records (of another release, or edited)."""
     found = []
     for key, value in sorted(data.items()):
         try:

@@ -1,18 +1,18 @@
 """Find API servers that lag behind a CRD, and so may store objects at another version than the storage version.
 
-An API server learns of a CRD by a watch, and encodes objects at the storage version that it knew last. One that lags
-behind a flip stores objects at the old version, with a resourceVersion newer than the flip (Kubernetes issue 130235),
-while its answers about the CRD itself come from etcd and look current. Two things show it:
+An API server learns of a CRD by a watch, and encodes objects at the last storage version that it saw. A server that
+lags behind a flip stores objects at the old version, with a resourceVersion newer than the flip (Kubernetes issue
+130235), while its answers about the CRD itself come from etcd and are current. Two facts show the lag:
 
-- its watch cache: a GET with ``resourceVersion=0`` is answered from there, with the generation that it has reached;
+- its watch cache: a GET with ``resourceVersion=0`` returns the CRD from there, with the generation that it has reached;
 - its discovery: ``storageVersionHash`` of a resource is base64 of the first 8 bytes of the SHA-256 of
   ``group/version/Kind``, of the version that it stores at (apiextensions-apiserver, ``DiscoveryController``).
 
 After v2→v1→v2 only the generation shows the lag: a server that is still at the first v2 has the right hash, and passes
 through v1 later.
 
-The API servers are the endpoints of the Service ``kubernetes``, where rights and network allow, and those that answer
-at the client's own address: behind a load balancer each new connection may reach another server, so several are opened.
+The API servers are the endpoints of the Service ``kubernetes``, if rights and network allow, and the servers at the
+client's own address: behind a load balancer each new connection may reach another server, so the module opens several.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
 
 _OF_KUBERNETES = {"labelSelector": "kubernetes.io/service-name=kubernetes"}
 _SERVER_NAME = "kubernetes.default.svc"
-"""A name in every API server's certificate; the addresses of endpoints need not be there."""
+"""A name in every API server's certificate, which may lack the addresses of endpoints."""
 
 _CONNECTIONS = 4
 """New connections to the client's own address: enough to reach each of three servers behind a round-robin balancer."""
 
 _ASIDE_S = 5.0
-"""Seconds that an endpoint is tried for: many cannot be reached from here, and are then only reported."""
+"""Seconds to try an endpoint: many cannot be reached from outside, and are then only reported."""
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """Return what discovery shows of a resource that is stored at this version."""
+    """Return the hash that discovery shows for a resource that is stored at this version."""
     return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
@@ -76,12 +76,12 @@ def _host(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one API server knows of a CRD.
+    """One API server's state of a CRD.
 
     Attributes:
-        server: its address.
-        generation: of the CRD in its watch cache; 0 where the CRD is not there.
-        storage_hash: of the version that it stores at; None where discovery does not show it.
+        server: the address of the server.
+        generation: the generation of the CRD in its watch cache; 0 if the CRD is missing there.
+        storage_hash: the hash of the version that it stores at; None if discovery does not show it.
     """
 
     server: str
@@ -89,9 +89,9 @@ class View:
     storage_hash: str | None
 
     def behind(self, crd: Crd) -> str:
-        """Say why this server may store objects at another version than the CRD as read; empty where it cannot.
+        """Return why this server may store objects at another version than that of the CRD as read, else empty.
 
-        A server may also be ahead, if the CRD was changed after it was read.
+        A server may also be ahead, if the CRD changed after it was read.
         """
         wanted = storage_version_hash(crd.group, crd.storage.name, crd.kind)
         if self.generation >= crd.generation and self.storage_hash in (None, wanted):
@@ -108,14 +108,14 @@ class View:
 
 
 class ApiServers:
-    """The API servers of a cluster, while it is open: ``async with ApiServers(cluster) as servers``.
+    """The API servers of a cluster, as a context manager: ``async with ApiServers(cluster) as servers``.
 
     Args:
-        cluster: the client, whose address may be that of several API servers.
+        cluster: the client, whose address may lead to several API servers.
         urls: further addresses of API servers, ``https://host:port``.
 
     Attributes:
-        unseen: sentences about servers that could not be looked at.
+        unseen: sentences about servers that could not be checked.
     """
 
     def __init__(self, cluster: Cluster, urls: Sequence[str] = ()) -> None:
@@ -127,11 +127,11 @@ class ApiServers:
         self.unseen: list[str] = []
 
     async def __aenter__(self) -> Self:
-        """Send nothing yet: many runs find nothing to do."""
+        """Send no request yet, because many runs have no work."""
         return self
 
     async def _find(self) -> None:
-        """Open connections to the servers that have an address of their own."""
+        """Open connections to the servers with separate addresses."""
         self._found = True
         for url in self._urls:
             self._each.append(await self._stack.enter_async_context(self._cluster.at(url)))
@@ -141,7 +141,7 @@ class ApiServers:
             )
 
     async def _endpoints(self) -> tuple[str, ...]:
-        """Return the endpoints of the Service ``kubernetes``; none where they may not be listed."""
+        """Return the endpoints of the Service ``kubernetes``; none if they may not be listed."""
         try:
             reply = await self._cluster.list_page(ENDPOINT_SLICES, "default", params=_OF_KUBERNETES)
             return endpoint_urls(reply.json()["items"] or ())
@@ -159,7 +159,7 @@ class ApiServers:
         await self._stack.aclose()
 
     async def views(self, crd: Crd) -> list[View]:
-        """Look at every server.
+        """Check every server.
 
         Raises:
             KubeError: the client's own address, or a server of ``urls``, cannot be reached.
@@ -167,7 +167,7 @@ class ApiServers:
         if not self._found:
             await self._find()
         async with AsyncExitStack() as stack:
-            # Both answers of a look come over one connection, and so from one server.
+            # Both answers of a check use one connection, and so come from one server.
             at_hand = [await stack.enter_async_context(self._cluster.at()) for _ in range(_CONNECTIONS)]
             asked = at_hand + self._each
             async with asyncio.TaskGroup() as group:
@@ -188,7 +188,7 @@ class ApiServers:
         return found
 
     async def behind(self, crd: Crd) -> str:
-        """Say of the first server that may store an object at another version; empty where none may.
+        """Return a sentence about the first server that may store an object at another version, else empty.
 
         Raises:
             KubeError: the client's own address, or a server of ``urls``, cannot be reached.
@@ -197,7 +197,7 @@ class ApiServers:
 
 
 async def _look(server: RetryingCluster, crd: Crd) -> View | KubeError:
-    """Look at one server; its error is returned, since the others are to be looked at all the same."""
+    """Check one server; return its error, so that the check of the others continues."""
     try:
         return View(server.host, await _generation(server, crd), await _storage_hash(server, crd))
     except KubeError as error:

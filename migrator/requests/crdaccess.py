@@ -53,10 +53,10 @@ class ReadCrd:
 
 
 async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
-    """Read one CRD; outages are waited out (``restow.kube.retry``).
+    """Read one CRD, with retries during outages (``restow.kube.retry``).
 
     Raises:
-        MigrationRefused: there is no such CRD, or reading it is not allowed.
+        MigrationRefused: the CRD does not exist, or the user may not read it.
         KubeError: the API server cannot be reached.
     """
     try:
@@ -73,7 +73,7 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
 
 
 async def known_names(cluster: Cluster, resource: Resource) -> list[str]:
-    """Return the names of all objects of a resource, for a suggestion; none where they cannot be listed."""
+    """Return the names of all objects of a resource, for a suggestion; none if they cannot be listed."""
     try:
         return await list_names(without_retries(cluster), resource)
     except KubeError:
@@ -81,7 +81,7 @@ async def known_names(cluster: Cluster, resource: Resource) -> list[str]:
 
 
 async def deleted(cluster: Cluster, crd: Crd) -> str:
-    """Return a sentence where the CRD was deleted since it was read; empty where it was not, or cannot be read."""
+    """Return a sentence if the CRD was deleted since it was read, else empty, also if it cannot be read."""
     try:
         reply = await with_retries(cluster).get(CRDS, crd.name)
     except NotFound:
@@ -94,7 +94,7 @@ async def deleted(cluster: Cluster, crd: Crd) -> str:
 
 
 async def list_crds(cluster: Cluster) -> list[Crd]:
-    """Read all CRDs, by name.
+    """Read all CRDs, sorted by name.
 
     Raises:
         MigrationRefused: the user may not list them.
@@ -111,15 +111,15 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
 
 
 _TYPE = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition"}
-"""Items of a list of built-in resources do not say what they are."""
+"""The type of a CRD, because items in a list of built-in resources lack it."""
 
 
 async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[str]) -> Crd:
-    """Set ``status.storedVersions``, provided that the CRD is still the one given.
+    """Set ``status.storedVersions``, if the CRD has not changed since it was read.
 
     Raises:
-        Conflict: another client wrote the CRD meanwhile. As an ``OutcomeUnknown``: no answer came, and this write may
-            have been carried out. Read the CRD again and decide again in both cases.
+        Conflict: another client wrote the CRD meanwhile. An ``OutcomeUnknown`` means that no answer came and this write
+            may have been carried out. In both cases, read the CRD again and decide again.
         KubeError: the API server refuses the write for another reason, or cannot be reached.
     """
     body = {"metadata": {"resourceVersion": crd.resource_version}, "status": {"storedVersions": list(versions)}}
@@ -137,17 +137,17 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
 async def annotate(
     cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None], *, unchanged: bool = False
 ) -> str:
-    """Write annotations of a CRD (None removes one); return the API server's message where it refuses, or empty.
+    """Write annotations of a CRD (None removes one); return the API server's message if it refuses, else empty.
 
     Args:
-        cluster: where.
+        cluster: the API server.
         crd: the CRD as read.
-        annotations: values by name.
-        unchanged: only if the CRD is still the one given.
+        annotations: the values by name.
+        unchanged: whether to write only if the CRD has not changed since it was read.
 
     Raises:
-        Conflict: ``unchanged`` was asked for, and another client wrote the CRD meanwhile; as an ``OutcomeUnknown``, no
-            answer came, and this write may have been carried out.
+        Conflict: with ``unchanged``, another client wrote the CRD meanwhile; an ``OutcomeUnknown`` means that no answer
+            came and this write may have been carried out.
     """
     if all(crd.annotations.get(name) == value for name, value in annotations.items()):
         return ""
@@ -162,7 +162,7 @@ async def annotate(
         except OutcomeUnknown:
             if unchanged:
                 raise
-            # It says the same the second time. The patience of the cluster bounds this.
+            # The second write has the same content. The cluster's patience limits the attempts.
         except Conflict:
             if unchanged:
                 raise
@@ -174,10 +174,10 @@ async def annotate(
 
 
 class CrdWatch:
-    """The generations of one CRD, as a watch shows them while a migration runs.
+    """The generations of one CRD, as a watch shows them during a migration.
 
-    Should the watch break for good (no permission to watch, say), the record just has a gap, which the prune guard
-    notices: nothing is assumed of what was not seen.
+    If the watch fails permanently (for example without permission), the record has a gap. The prune guard notices the
+    gap and assumes nothing about unseen generations.
     """
 
     def __init__(self, start: Crd) -> None:
@@ -196,7 +196,7 @@ class CrdWatch:
             _log.info("the watch of %s ended: %s", CRDS.describe(name=self._name), error)
 
     async def reach(self, generation: int, *, timeout_s: float = 3.0) -> None:
-        """Wait, but not long, until a generation that was read elsewhere has arrived here too."""
+        """Wait for a short time until the watch has shown a generation that was read elsewhere."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while generation not in self.generations.seen:

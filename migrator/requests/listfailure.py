@@ -1,5 +1,4 @@
-"""Find the object whose conversion fails a list: the API server reports that a conversion failed, but not of which
-object.
+"""Find the object whose conversion fails a list, because the API server does not name the object in its error.
 
 A list stops at the first object that cannot be converted to the requested version. The search halves the page that
 failed until a page of one object fails, and continues the same list at another served version to read that object's
@@ -24,27 +23,27 @@ __all__ = ["conversion_failed", "explain_list_failure", "help_to_list"]
 
 
 MOST_REQUESTS = 40
-"""Halving a page of 500 objects takes ten, and the name of the object one or two more."""
+"""The most requests: halving a page of 500 objects takes ten, and the name of the object one or two more."""
 MOST_NAMED = 3
-_TIME = 30.0  # seconds; a webhook may take as long to fail at one object
+_TIME = 30.0  # seconds; a webhook may take as long to fail on one object
 _LONGEST = 300  # characters of an API server's message
 
 
 async def explain_list_failure(
     cluster: Cluster, crd: Crd, failure: ListFailed, requests: Requests | None = None
 ) -> ListFailed:
-    """Return the failure of a list with the objects that cannot be converted, and what to do about it.
+    """Return the failure of a list with the objects that cannot be converted, and the next step.
 
     Args:
         cluster: the API server.
         crd: the CRD whose objects could not be listed at the storage version.
-        failure: of that list.
-        requests: where the requests of the search are counted.
+        failure: the failure of the list.
+        requests: counts the requests of the search.
     """
     if not conversion_failed(failure) or failure.page is None:
         return failure
     named = ""
-    if not any(text in str(failure) for text in CONVERTER_OUT_OF_REACH):  # then it is no object's fault
+    if not any(text in str(failure) for text in CONVERTER_OUT_OF_REACH):  # otherwise no object is the cause
         search = _FailureSearch(without_retries(cluster), crd, failure.page, requests or Requests())
         with contextlib.suppress(TimeoutError, KubeError, _EnoughError):
             async with asyncio.timeout(_TIME):
@@ -54,7 +53,7 @@ async def explain_list_failure(
 
 
 class _EnoughError(Exception):
-    """The bound of requests is reached."""
+    """The limit of requests is reached."""
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ class _FailureSearch:
 
         Raises:
             KubeError: a request failed for another reason.
-            _EnoughError: the bound of requests is reached.
+            _EnoughError: the limit of requests is reached.
         """
         token, size = self.page.token, self.page.size
         while size > 0 and len(self.names) < MOST_NAMED:
@@ -93,11 +92,11 @@ class _FailureSearch:
     async def _first(self, token: str, size: int) -> tuple[int | None, str]:
         """Return the position (from 1) of the first object that fails from a token on, and the token before it.
 
-        The position is None if so many objects can be converted (by now).
+        The position is None if these objects can all be converted (by now).
         """
         good, bad = 0, size + 1
         while bad - good > 1:
-            # The whole page first: it was read a while ago, and after another object it was not read yet.
+            # Read the whole page first: its last read was earlier, or after another object there was none yet.
             limit = size if bad > size else (bad - good) // 2
             try:
                 page = await self._list(self.crd.storage.name, token, limit)
@@ -117,7 +116,7 @@ class _FailureSearch:
         return (bad, token) if bad <= size else (None, token)
 
     async def _name(self, token: str) -> tuple[str, str]:
-        """Return the object that follows a token, by a version to which it can be converted, and the next token."""
+        """Return the name of the object after a token, read at a version that works, and the next token."""
         for version in self.crd.served:
             if version == self.crd.storage.name:
                 continue
@@ -142,7 +141,7 @@ class _FailureSearch:
         return reply.decode(page_decoder)
 
     def sentence(self, failure: str) -> str:
-        """Say which objects it is."""
+        """Return a sentence that names the objects."""
         storage = self.crd.storage.name
         said = " ".join(self.said.split())[:_LONGEST]
         because = f" ({said})" if said and said not in failure else ""
@@ -162,17 +161,17 @@ class _FailureSearch:
 
 
 def conversion_failed(failure: Exception) -> bool:
-    """Whether a list failed because of a conversion."""
+    """Return whether a list failed because of a conversion."""
     return any(text in str(failure) for text in _CONVERSION_FAILED)
 
 
 def help_to_list(crd: Crd, failure: ListFailed, named: str = "") -> ListFailed:
-    """Add advice to the failure of a list where the CRD's conversion is what failed.
+    """Add advice to the failure of a list if the CRD's conversion is the cause.
 
     Args:
         crd: the CRD whose objects could not be listed.
-        failure: of the list.
-        named: which objects cannot be converted, where that was found out.
+        failure: the failure of the list.
+        named: a sentence with the objects that cannot be converted, if they are known.
     """
     if not conversion_failed(failure):
         return failure

@@ -1,11 +1,11 @@
-"""Find fields of stored objects that the storage version does not declare: a rewrite prunes them for good.
+"""Find fields of stored objects that the storage version does not declare, because a rewrite prunes them permanently.
 
 Stored bytes cannot be read: the API server prunes by the schema of the requested version, and a strict dry run checks
-only the request. With strategy None, however, conversion changes nothing but apiVersion. So a read at the version that
-an object was stored at shows all fields that this version declares; a rewrite loses those that the storage version does
-not declare. Two kinds stay unseen: fields that the old version's own schema has dropped since (they are
-pruned on every read already), and those of an old version that is not served, of which only the schemas can be
-compared. Under strategy Webhook the converter decides what becomes of a field.
+only the request. With strategy None, however, conversion changes only the apiVersion. Therefore a read at the version
+that an object was stored at shows all fields that this version declares; a rewrite loses those that the storage version
+does not declare. The search cannot see two kinds: fields that the old version's own schema has dropped since, which
+every read prunes already, and fields of an old version that is not served, for which it can only compare the schemas.
+Under strategy Webhook the converter decides about each field.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["LostFields", "find_lost_fields", "warn_of_lost_fields"]
 
 
 MOST_PATHS = 200
-"""Most fields that are listed: below an open map, every object may have names of its own."""
+"""The most listed fields: below an open map, every object may have different names."""
 
 
 @dataclass(slots=True)
 class LostFields:
-    """Objects by field that would be pruned, an example of each, and old versions that are not served."""
+    """The numbers of objects by field that would be pruned, an example of each, and unserved old versions."""
 
     objects: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class LostFields:
         self.examples.setdefault(path, where)
 
     def findings(self, crd: Crd) -> list[PlanFinding]:
-        """Say what a migration would prune: one sentence a field."""
+        """Return what a migration would prune, one sentence per field."""
         storage = crd.storage.name
         advice = "Declare it there, or move its value first"
         unseen = "Serve {name} for the time of the plan to see"
@@ -58,7 +58,7 @@ class LostFields:
         return [PlanFinding(check=PlanCheck.FIELDS, message=each) for each in said]
 
     def warnings(self, crd: Crd) -> list[str]:
-        """Say what the migration that looked prunes."""
+        """Return sentences about the fields that the current migration prunes."""
         said = self._sentences(crd, prunes="prunes")
         if self.beyond:
             said.append(f"rewriting prunes {self.beyond} fields more")
@@ -80,9 +80,9 @@ class LostFields:
 
 
 async def warn_of_lost_fields(environment: Environment, crd: Crd, options: Options, report: CrdReport) -> None:
-    """Have a run say which fields it prunes, before it does, since they cannot be seen afterwards.
+    """Report the fields that a run prunes before it does, because they cannot be seen afterwards.
 
-    Costs a list of whole objects at each older version that declares more, and nothing where none does.
+    This costs a list of whole objects at each older version that declares more fields, and nothing if none does.
     """
 
     async def objects_at(version: str) -> AsyncIterator[Item]:
@@ -113,7 +113,7 @@ async def find_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterator[I
 
     Args:
         crd: the CRD.
-        objects_at: gives the whole objects at a version of this name.
+        objects_at: returns the whole objects at a version.
 
     Raises:
         ListFailed: no attempt could read a page of the objects.

@@ -1,8 +1,8 @@
-"""Remember on the CRD which objects a run left without field owners, so that later runs can report them.
+"""Record on the CRD which objects a run left without field owners, so that later runs can report them.
 
-Such an object does not show what it lost: it is stored at the storage version, and has no entry to translate. The log
-of a Job's first pod is gone by then. The names stay in an annotation of the CRD until every one of these objects has
-owners again, or is gone. Its length is bounded; further objects are counted only.
+Such an object does not show its loss: it is stored at the storage version, and has no entry to translate. The log of a
+Job's first pod no longer exists by then. The names stay in an annotation of the CRD until each of these objects has
+owners again, or is deleted. The length of the annotation is limited; further objects are only counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ANNOTATION", "MOST_NAMED", "LostOwners", "remember", "still_lost"]
 
 ANNOTATION = "restow.dev/owners-lost"
 MOST_NAMED = 100
-"""Objects by name: at most 50 KiB of the 256 KiB that all annotations of a CRD share."""
+"""The most objects by name: at most 50 KiB of the 256 KiB that all annotations of a CRD share."""
 
 _ATTEMPTS = 5
 _SHOWN = 10
@@ -43,7 +43,7 @@ class LostOwners:
 
     Attributes:
         names: ``namespace/name``, or ``name`` of cluster-scoped objects.
-        more: how many more there were, whose names did not fit.
+        more: the number of further objects whose names did not fit.
     """
 
     names: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class LostOwners:
 
     @classmethod
     def noted_on(cls, crd: Crd) -> LostOwners:
-        """Return what the CRD's annotation says; nothing where there is none, or another client wrote it."""
+        """Return the record in the CRD's annotation; an empty one if there is none or another client wrote it."""
         try:
             record = msgspec.json.decode(crd.annotations.get(ANNOTATION, ""), type=_Record)
         except msgspec.MsgspecError:
@@ -59,19 +59,19 @@ class LostOwners:
         return cls(tuple(record.objects[:MOST_NAMED]), record.more)
 
     def joined(self, names: Iterable[str], more: int = 0) -> LostOwners:
-        """Return this record with more objects; names beyond the bound are counted."""
+        """Return this record with more objects; names beyond the limit are only counted."""
         known = tuple(dict.fromkeys((*self.names, *sorted(names))))
         return LostOwners(known[:MOST_NAMED], self.more + more + len(known[MOST_NAMED:]))
 
     def encode(self) -> str | None:
-        """Return the annotation's value; None, which removes it, where there is nothing to remember."""
+        """Return the annotation's value; None, which removes it, if there is nothing to record."""
         if not self.names:
             return None
         return msgspec.json.encode(_Record(list(self.names), self.more)).decode()
 
     @property
     def sentence(self) -> str:
-        """The warning for the user; empty where no object is without owners."""
+        """Return the warning for the user; empty if all objects have owners."""
         if not self.names:
             return ""
         more = len(self.names) - _SHOWN + self.more if len(self.names) > _SHOWN else self.more
@@ -83,12 +83,12 @@ class LostOwners:
 
 
 async def still_lost(cluster: Cluster, crd: Crd, *, forget: bool = True) -> LostOwners:
-    """Return the remembered objects that still have no owner, and forget those that have one.
+    """Return the recorded objects that still have no owner, and remove the others from the record.
 
     Args:
         cluster: the API server.
-        crd: the CRD as read just before.
-        forget: bring the annotation up to date; a run that stores nothing does not.
+        crd: the CRD as just read.
+        forget: whether to update the annotation; a run that stores nothing does not.
     """
     noted = LostOwners.noted_on(crd)
     left = [name for name in noted.names if await _without_owners(cluster, crd, name)]
@@ -100,7 +100,7 @@ async def still_lost(cluster: Cluster, crd: Crd, *, forget: bool = True) -> Lost
 
 
 async def remember(cluster: Cluster, name: str, names: Iterable[str], more: int = 0) -> str:
-    """Add objects to the record of a CRD; return what the API server said where it would not take it."""
+    """Add objects to the record of a CRD; return the API server's message if it refuses the write."""
     return await _note(cluster, name, lambda now: now.joined(names, more))
 
 
@@ -118,13 +118,13 @@ async def _without_owners(cluster: Cluster, crd: Crd, where: str) -> bool:
     except NotFound:
         return False
     except KubeError:
-        return True  # not to be seen now; the next run looks again
+        return True  # not readable now; the next run checks again
     entries = reply.decode(object_decoder).metadata.managed_fields
     return all(entry.manager == FIELD_MANAGER for entry in entries)
 
 
 async def _note(cluster: Cluster, name: str, change: Callable[[LostOwners], LostOwners]) -> str:
-    """Change the record, as often as another client writes the CRD in between: shards do so side by side."""
+    """Change the record, and repeat if another client writes the CRD in between, as concurrent shards do."""
     cluster, conflicts = with_retries(cluster), 0
     while conflicts < _ATTEMPTS:
         try:

@@ -1,13 +1,13 @@
 """Create, read and follow the cluster's own StorageVersionMigration (``storagemigration.k8s.io``, KEP-4192).
 
-Its controller, by its source in Kubernetes 1.36 and 1.37, takes the resource's resourceVersion when it first sees the
-StorageVersionMigration (``status.resourceVersion``). It then writes every object that is not newer, sending nothing but
-the object's identity (as an apply; from 1.37 on as a merge patch), and ends ``Succeeded`` or ``Failed``. The first
-refused object fails it; it repeats a 500 for ever. Then a second controller sets the CRD's condition StorageMigrating
-to False, *prunes storedVersions, also after a failure*, and sets ``Running`` to False. Only then the migration is over.
-A StorageVersionMigration that is deleted while it runs leaves the condition True for good.
+Its controller, by its source in Kubernetes 1.36 and 1.37, records the resource's resourceVersion when it first sees the
+StorageVersionMigration (``status.resourceVersion``). It then writes every object that is not newer, with a request that
+contains only the object's identity (as an apply; from 1.37 on as a merge patch), and ends ``Succeeded`` or ``Failed``.
+The first refused object fails it; it repeats a 500 forever. Then a second controller sets the CRD's condition
+StorageMigrating to False, *prunes storedVersions, also after a failure*, and sets ``Running`` to False. The migration
+is over only then. A StorageVersionMigration that is deleted while it runs leaves the condition True permanently.
 
-restow reads it every second rather than watching it, which takes the right to get it only; a migration lasts minutes.
+restow reads it every second instead of watching it, which needs only the right to get it; a migration lasts minutes.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ NATIVE_MIGRATIONS = tuple(
     Resource("storagemigration.k8s.io", version, "storageversionmigrations", namespaced=False)
     for version in ("v1", "v1beta1")
 )
-"""The versions that are understood, newest first; v1alpha1 had another shape."""
+"""The supported versions, newest first; v1alpha1 had another form."""
 
 
 class NativeState(StrEnum):
-    """Where it is; ``ending``: it has ended, but the CRD does not show that yet."""
+    """The state of a migration; ``ending``: it has ended, but the CRD does not show this yet."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -63,7 +63,7 @@ class NativeState(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing is done for it any more."""
+        """Whether the controllers are done with it."""
         return self in (NativeState.SUCCEEDED, NativeState.FAILED)
 
 
@@ -100,17 +100,17 @@ class NativeMigration(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the migration."""
         return self.metadata.name
 
     @property
     def resource_version(self) -> str:
-        """What it takes an object for written since, if that is newer; empty before it has begun."""
+        """The resourceVersion of its start: newer objects were written since; empty before it has started."""
         return self.status.resource_version
 
     @property
     def state(self) -> NativeState:
-        """Where it is."""
+        """The state of the migration."""
         true = {each.type for each in self.status.conditions or () if each.status == "True"}
         ended = true & {"Succeeded", "Failed"}
         if "Running" in true:
@@ -121,11 +121,11 @@ class NativeMigration(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Why it failed, as the controller says it."""
+        """The controller's message about its failure."""
         return next((each.message for each in self.status.conditions or () if each.type == "Failed"), "")
 
     def concerns(self, crd: Crd) -> bool:
-        """Whether it migrates this CRD's objects."""
+        """Return whether it migrates this CRD's objects."""
         return (self.spec.resource.group, self.spec.resource.resource) == (crd.group, crd.plural)
 
 
@@ -138,17 +138,17 @@ native_list_decoder = msgspec.json.Decoder(_NativeList)
 
 
 def native_name(crd: Crd, settle_s: float) -> str:
-    """The name of the one that restow makes after so much settling.
+    """Return the name of the migration that restow creates after this settle time.
 
-    It is the same for the same CRD in the same generation: a run after a killed one finds it, and may believe its
-    resourceVersion as the killed one would have.
+    It is the same for the same CRD in the same generation: a run after a killed one finds it, and may trust its
+    resourceVersion as the killed run would have.
     """
     told = msgspec.json.encode([crd.name, crd.uid, crd.generation, settle_s])
     return f"restow-{crd.plural}-{hashlib.sha256(told).hexdigest()[:12]}"
 
 
 def native_manifest(crd: Crd, resource: Resource, settle_s: float) -> dict[str, Any]:
-    """Return what is created."""
+    """Return the manifest of the migration to create."""
     return {
         "apiVersion": resource.api_version,
         "kind": "StorageVersionMigration",
@@ -158,13 +158,13 @@ def native_manifest(crd: Crd, resource: Resource, settle_s: float) -> dict[str, 
 
 
 def active(migrations: Iterable[NativeMigration], crd: Crd) -> tuple[NativeMigration, ...]:
-    """Return those of this CRD that are not over, by name."""
+    """Return the migrations of this CRD that are not over, sorted by name."""
     found = (each for each in migrations if each.concerns(crd) and not each.state.over)
     return tuple(sorted(found, key=lambda each: each.name))
 
 
 def without_condition(crd: Crd) -> Crd:
-    """Return the CRD without the condition StorageMigrating, where that was left over."""
+    """Return the CRD without a leftover condition StorageMigrating."""
     conditions = {kind: value for kind, value in crd.conditions.items() if kind != "StorageMigrating"}
     return replace(crd, conditions=conditions)
 
@@ -177,7 +177,7 @@ class NativeStuck(Exception):
 
 
 async def find_native(cluster: Cluster) -> NativeApi | None:
-    """Return the API of StorageVersionMigrations as it is served, with those that there are; None where it is not.
+    """Return the served API of StorageVersionMigrations with the existing ones; None if it is not served.
 
     Raises:
         MigrationRefused: the user may not list them.
@@ -190,7 +190,7 @@ async def find_native(cluster: Cluster) -> NativeApi | None:
         except NotFound:
             continue
         except Forbidden as error:
-            if not await _served(cluster):  # an API server asks for the right before it looks for the API
+            if not await _served(cluster):  # an API server checks the right before it looks up the API
                 return None
             msg = f"no permission to list {resource.full_name}: {error.message}"
             raise MigrationRefused(msg) from error
@@ -199,14 +199,14 @@ async def find_native(cluster: Cluster) -> NativeApi | None:
 
 
 async def left_behind(cluster: Cluster, crd: Crd) -> str:
-    """Return a warning where a condition StorageMigrating is left over; empty where a migration may be at work.
+    """Return a warning if a condition StorageMigrating is left over; empty if a migration may be running.
 
-    The condition is set, and taken back, by controllers in kube-controller-manager alone, and no API server acts on it.
-    They follow StorageVersionMigrations through their API. Where no API server serves that API, these controllers see
-    no migration, write no object and prune nothing, so the condition has no meaning. While API servers restart with
-    other settings, some serve the API and others do not; the answer may come from one that does not, although a
-    migration is at work. Then restow and the cluster both write. That costs load and loses no data: each write only
-    stores an object again as it is, and restow never trusts a prune by the cluster's own migration.
+    Only controllers in kube-controller-manager set and remove the condition, and no API server acts on it. They follow
+    StorageVersionMigrations through their API. If no API server serves that API, these controllers see no migration,
+    write no object and prune nothing, so the condition has no meaning. While API servers restart with other settings,
+    some serve the API and others do not; the answer may come from one that does not, although a migration is running.
+    Then restow and the cluster both write. This costs load but loses no data: each write only stores the same object
+    again, and restow never trusts a prune by the cluster's own migration.
 
     Raises:
         KubeError: the API server cannot be reached.
@@ -221,7 +221,7 @@ async def left_behind(cluster: Cluster, crd: Crd) -> str:
 
 
 async def _served(cluster: Cluster) -> bool:
-    """Whether the API group is served, in whatever version; for certain only if it is not."""
+    """Return whether the API group is served, in any version; only a negative answer is certain."""
     try:
         await with_retries(cluster).discover(f"/apis/{NATIVE_MIGRATIONS[0].group}")
     except NotFound:
@@ -233,7 +233,7 @@ async def _served(cluster: Cluster) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NativeApi:
-    """The API as it is served, and the migrations that there were when it was asked."""
+    """The served API, and the migrations that existed at the request."""
 
     cluster: RetryingCluster
     resource: Resource
@@ -241,14 +241,14 @@ class NativeApi:
 
     @property
     def patches(self) -> bool:
-        """Whether its controller may send merge patches, which own every default that they are the first to store.
+        """Whether its controller may send merge patches, which own every default that they store first.
 
-        It does so since v1 (Kubernetes 1.37); before, it applied nothing but an object's identity.
+        It does so since v1 (Kubernetes 1.37); before, it applied only an object's identity.
         """
         return self.resource.version == "v1"
 
     async def make(self, crd: Crd, settle_s: float) -> NativeMigration:
-        """Create the migration of a CRD; an earlier run's for the same generation is taken up again.
+        """Create the migration of a CRD, or continue that of an earlier run for the same generation.
 
         Raises:
             MigrationRefused: the user may not create it.
@@ -267,7 +267,7 @@ class NativeApi:
         return reply.decode(native_decoder)
 
     async def _read(self, name: str) -> NativeMigration:
-        """Read one.
+        """Read a migration.
 
         Raises:
             NativeStuck: the user may not read it.
@@ -286,10 +286,10 @@ class NativeApi:
     async def follow(
         self, name: str, *, stop: RunStop, clock: Callable[[], float], patience_s: float
     ) -> NativeMigration | None:
-        """Wait until a migration is over; None if it was deleted, or if ``stop`` was raised before.
+        """Wait until a migration is over; return None if it was deleted, or if ``stop`` was set before.
 
         Raises:
-            NativeStuck: it does not end in time, or the user may not read it.
+            NativeStuck: the migration does not end in time, or the user may not read it.
             KubeError: the API server cannot be reached.
         """
         until = clock() + patience_s
@@ -307,7 +307,7 @@ class NativeApi:
         return None
 
     async def delete(self, name: str) -> str:
-        """Delete a migration that is over; return what the API server said if it would not."""
+        """Delete a migration that is over; return the API server's message if it refuses."""
         try:
             await self.cluster.delete(self.resource, name)
         except NotFound:

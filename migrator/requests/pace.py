@@ -1,9 +1,9 @@
-"""How much load the API server is given: a window of writes in flight, and a rate.
+"""Limit the load on the API server by a window of writes in flight and by a rate.
 
-The window follows the rules of TCP: slow start, then additive increase and multiplicative decrease (AIMD). One write
-at a time reaches about half of an API server's rate, enough in flight reach all of it (`docs/benchmarks.md`), and the
-server's own 429s say when it is too many. ``Window`` and ``Bucket`` compute, with the clock as an argument; ``Limiter``
-waits until a write may be sent.
+The window follows the rules of TCP: slow start, then additive increase and multiplicative decrease (AIMD). One write at
+a time reaches about half of an API server's rate, enough writes in flight reach all of it (`docs/benchmarks.md`), and
+the server's own 429s show when there are too many. ``WriteWindow`` and ``Bucket`` compute, with the clock as an
+argument; ``Limiter`` waits until a write may be sent.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["Bucket", "Limiter", "WriteWindow"]
 
 
 _START = 8.0
-_DECREASE_PERIOD = 1.0  # seconds: the answers to one burst say "slow down" once, not once each
+_DECREASE_PERIOD = 1.0  # seconds: all answers to one burst lower the window once, not once each
 
 
 @dataclass(frozen=True, slots=True)
 class WriteWindow:
-    """How many writes may be in flight.
+    """The number of writes that may be in flight.
 
     Attributes:
-        most: the limit that was asked for.
-        size: the limit now; its whole part counts, at least 1.
-        lowered_at: clock of the last decrease.
+        most: the configured limit.
+        size: the current limit; its integer part counts, at least 1.
+        lowered_at: the time of the last decrease.
     """
 
     most: int
@@ -36,26 +36,26 @@ class WriteWindow:
 
     @classmethod
     def starting(cls, most: int) -> WriteWindow:
-        """A window that has seen nothing yet."""
+        """Return a window before the first write."""
         return cls(most=most, size=min(_START, most))
 
     @property
     def limit(self) -> int:
-        """Writes allowed in flight."""
+        """The number of writes allowed in flight."""
         return max(1, int(self.size))
 
     @property
     def full_size(self) -> bool:
-        """Whether there is nothing to win by further successes."""
+        """Whether the window cannot grow with further successes."""
         return self.size >= self.most
 
     def after_success(self) -> WriteWindow:
-        """One more write in flight for every success until the server first objects, then for every window's worth."""
+        """Return a larger window: by 1 per success until the first 429, then by 1 per window of successes."""
         objected = self.lowered_at > float("-inf")
         return replace(self, size=min(float(self.most), self.size + (1.0 / self.size if objected else 1.0)))
 
     def after_slow_down(self, now: float) -> WriteWindow:
-        """Half as many, at most once a second."""
+        """Return a window of half the size, at most once a second."""
         if now - self.lowered_at < _DECREASE_PERIOD:
             return self
         return replace(self, size=max(1.0, self.size / 2), lowered_at=now)
@@ -97,7 +97,7 @@ class Limiter:
             try:
                 await turn
             except asyncio.CancelledError:
-                self._wake()  # the turn may have been given to the task that is being cancelled
+                self._wake()  # the cancelled task may have received the turn
                 raise
         self._in_flight += 1
         if self._bucket is not None:
@@ -112,17 +112,17 @@ class Limiter:
 
     @property
     def limit(self) -> int:
-        """Writes allowed in flight now."""
+        """The number of writes currently allowed in flight."""
         return self._window.limit
 
     def succeeded(self) -> None:
-        """Tell that a write was answered well."""
+        """Report a successful write."""
         if not self._window.full_size:
             self._window = self._window.after_success()
             self._wake()
 
     def slow_down(self) -> None:
-        """Tell that the server asked for less load."""
+        """Report that the server asked for less load."""
         self._window = self._window.after_slow_down(self._clock())
 
     async def _keep_rate(self) -> None:

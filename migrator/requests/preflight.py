@@ -1,6 +1,6 @@
-"""Check, before anything is written, whether the objects of a CRD can be migrated, and with which rights.
+"""Check before the first write whether the objects of a CRD can be migrated, and whether the user has the rights.
 
-Each refusal is one sentence: what is wrong, and what to do.
+Each refusal is one sentence with the problem and the next step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def refusal(crd: Crd, namespace: str | None = None) -> str:
-    """Return why the objects of a CRD, or those of one namespace, cannot be migrated; empty where they can."""
+    """Return why the objects of a CRD, or those of one namespace, cannot be migrated; empty if they can."""
     if namespace is not None and not crd.namespaced:
         return f"{crd.name} is cluster-scoped: its objects are in no namespace. Leave --namespace out for it"
     if crd.terminating:
@@ -69,8 +69,8 @@ class Permission:
     """A right that a migration uses.
 
     Attributes:
-        resource, verb, subresource, name, namespace: what is asked of the authorizer; empty is "any", or "none".
-        without: what happens without it; empty where nothing can be begun then.
+        resource, verb, subresource, name, namespace: the fields of the review; empty means "any", or "none".
+        without: the effect of its absence; empty if the migration cannot start without it.
     """
 
     resource: Resource
@@ -86,10 +86,9 @@ class Permission:
 
 
 def permissions(crd: Crd, options: Options) -> tuple[Permission, ...]:
-    """Return the rights that a migration of this CRD with these options uses, those first that it cannot do without.
+    """Return the rights that a migration of this CRD with these options uses, the required ones first.
 
-    Rights on single objects (``resourceNames``) cannot be asked for in general; a refusal there shows as a failed
-    object.
+    Rights on single objects (``resourceNames``) cannot be checked in general; their refusal appears as a failed object.
     """
     objects = crd.resource_at(crd.storage.name)
     namespace = (options.namespace or "") if crd.namespaced else ""
@@ -102,7 +101,7 @@ def permissions(crd: Crd, options: Options) -> tuple[Permission, ...]:
 
 
 async def missing_permissions(cluster: Cluster, crd: Crd, options: Options) -> list[str]:
-    """Ask the API server which of the needed rights the user lacks; readable, e.g. ``patch widgets.example.com``."""
+    """Ask the API server which required rights the user lacks; return them as text (``patch widgets.example.com``)."""
     needed = [each for each in permissions(crd, options) if not each.without]
     return [str(each) for each in await missing(cluster, needed)]
 
@@ -131,12 +130,12 @@ async def _allowed(cluster: Cluster, asked: Permission) -> bool:
     try:
         reply = await with_retries(cluster).create(SELF_SUBJECT_ACCESS_REVIEWS, msgspec.json.encode(review))
     except (Forbidden, NotFound):
-        return True  # the server does not let us ask; the requests themselves show it
+        return True  # the server does not allow the question; the requests themselves will show it
     return bool(reply.json().get("status", {}).get("allowed"))
 
 
 async def missing_namespace(cluster: Cluster, namespace: str) -> str:
-    """Return a sentence where a namespace does not exist; empty where it does, or where that cannot be found out."""
+    """Return a sentence if a namespace does not exist; empty if it exists or the check is not possible."""
     try:
         await with_retries(cluster).get(NAMESPACES, namespace, metadata_only=True)
     except NotFound:
@@ -149,7 +148,7 @@ async def missing_namespace(cluster: Cluster, namespace: str) -> str:
 
 
 def of_missing(permission: Permission) -> PlanFinding:
-    """Say what a migration by this user would come to without a right."""
+    """Return the finding about a migration by this user without a right."""
     if permission.without:
         message = f"permission is missing to {permission}: {permission.without}. Grant it to spare that"
     else:

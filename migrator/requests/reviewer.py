@@ -39,11 +39,11 @@ _LONGEST_MESSAGE = 300
 
 MOST_OBJECTS = 500
 MOST_BYTES = 4 * 2**20
-"""Of one review; a larger object goes alone."""
+"""The most bytes of one review; a larger object is sent alone."""
 
 
 class ReviewFailed(Exception):
-    """The converter says that an object of the review cannot be converted; the message is its own."""
+    """The converter reports that an object of the review cannot be converted; the message is the converter's."""
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ _decoder = msgspec.json.Decoder(_Answer)
 
 
 def slices(sizes: Sequence[int], most: int = MOST_OBJECTS) -> Iterator[slice]:
-    """Cut objects of these sizes (bytes) into reviews that are not too large."""
+    """Split objects of these sizes (bytes) into reviews within the limits."""
     begin, size = 0, 0
     for place, each in enumerate(sizes):
         if place > begin and (place - begin >= most or size + each > MOST_BYTES):
@@ -79,7 +79,7 @@ def slices(sizes: Sequence[int], most: int = MOST_OBJECTS) -> Iterator[slice]:
 
 
 def write_review(objects: Sequence[bytes], api_version: str, *, uid: str, review_version: str) -> bytes:
-    """Return the body of a review; objects are JSON already."""
+    """Return the body of a review; the objects are encoded JSON."""
     request = {"uid": uid, "desiredAPIVersion": api_version, "objects": [msgspec.Raw(each) for each in objects]}
     return msgspec.json.encode({"apiVersion": review_version, "kind": _KIND, "request": request})
 
@@ -122,20 +122,20 @@ def _briefly(message: str) -> str:
 
 
 IN_FLIGHT = 4
-"""Reviews that are sent side by side: enough for a webhook with several replicas, and few for one with none."""
+"""Concurrent reviews: enough for a webhook with several replicas, and not too many for one with a single replica."""
 
 _SILENT_OBJECTS = 3
-"""Objects in a row that got no answer, each asked for alone, after which no other is tried."""
+"""Objects in a row that got no answer in a separate review, after which the reviewer gives up all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to a webhook.
+    """The connection to a webhook.
 
     Attributes:
         post: sends a review and returns the answer; raises KubeError.
-        review_version: apiVersion of the reviews that it takes.
-        help: what to do if it does not answer, in a sentence.
+        review_version: the apiVersion of reviews that the webhook accepts.
+        help: a sentence about what to do if it does not answer.
     """
 
     post: Callable[[bytes], Awaitable[bytes]]
@@ -147,13 +147,13 @@ class Reviewer:
     """A ``Converter`` over a webhook.
 
     Args:
-        name: of the webhook, for messages.
-        find: finds the way to it, once, when it is first needed; may raise ConverterDown.
-        stop: once raised, nothing more is sent.
+        name: the name of the webhook, for messages.
+        find: returns the connection to it, once, on first use; may raise ConverterDown.
+        stop: once it is set, the reviewer sends no further review.
         jitter: adds jitter to a wait, ``seconds -> seconds``.
         chance: makes the uids of reviews.
-        requests: where reviews are counted.
-        patience_s: how long a webhook that is out of reach is waited for, beyond the usual attempts.
+        requests: counts the reviews.
+        patience_s: seconds to wait for an unreachable webhook, beyond the usual attempts.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Reviewer:
         return [answer for task in tasks for answer in task.result()]
 
     async def _ask(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Answer]:
-        """Ask for some objects; where they cannot be answered for together, for each half."""
+        """Send a review of some objects; if it fails, send a review of each half."""
         attempts, failures = Attempts(self._patience_s), 0
         while True:
             try:
@@ -229,7 +229,7 @@ class Reviewer:
         self._heard, self._silent = True, 0
 
     def _give_up(self, outcome: ErrorOutcome, *, lasting: bool) -> Unconverted:
-        """Give up one object; or all, where that is the outcome, or one follows upon the other."""
+        """Give up one object, or all objects if the outcome says so or several in a row got no answer."""
         self._silent += 1
         if outcome.action is ErrorAction.STOP or self._silent >= _SILENT_OBJECTS:
             help_ = self._way.help if self._way is not None else ""

@@ -1,4 +1,4 @@
-"""Stop a run early: on a request from outside (SIGTERM), or because it cannot succeed any more."""
+"""Stop a run early: on a request from outside (SIGTERM), or because it can no longer succeed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["RunStop"]
 
 
 class RunStop:
-    """A flag with a reason, and sleeps that end when it is raised.
+    """A flag with a reason, and sleeps that end when the flag is set.
 
     Attributes:
-        waits: the sleeps under way, for a progress display.
+        waits: the current sleeps, for a progress display.
         now: the monotonic clock of the run.
-        final: whether there is nothing to go on with.
-        unreachable: what stayed out of reach for too long, where that is why; empty otherwise.
+        final: whether the run cannot continue at all.
+        unreachable: what was unreachable for too long, if that is the reason; else empty.
 
     Args:
-        requested: set from outside to end the run: no new object is begun, writes in flight are finished.
+        requested: set from outside to end the run: it starts no further object and finishes writes in flight.
         clock: a monotonic clock, in seconds.
     """
 
@@ -40,19 +40,19 @@ class RunStop:
 
     @property
     def why(self) -> str:
-        """A sentence, or empty while nothing has been raised."""
+        """The reason, a sentence; empty while the flag is not set."""
         if self._why or not self._requested.is_set():
             return self._why
         return "the run was asked to stop"
 
     def because(self, why: str, *, final: bool = False, unreachable: str = "") -> None:
-        """Raise the flag; the first reason stays."""
+        """Set the flag; the first reason stays."""
         if not self._why:
             self._why, self.final, self.unreachable = why, final, unreachable
         self._raised.set()
 
     async def wait(self) -> None:
-        """Return once the flag is raised."""
+        """Return once the flag is set."""
         async with asyncio.TaskGroup() as group:
             waits = [group.create_task(event.wait()) for event in (self._raised, self._requested)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -61,10 +61,10 @@ class RunStop:
 
     @asynccontextmanager
     async def limit(self, grace_s: float) -> AsyncIterator[None]:
-        """Cut a block off when the flag has been raised for this many seconds.
+        """Cancel a block when the flag has been set for this many seconds.
 
         Raises:
-            TimeoutError: the block was cut off.
+            TimeoutError: the block was cancelled.
         """
         async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
             guard = group.create_task(self._reschedule(limit, grace_s))
@@ -76,11 +76,11 @@ class RunStop:
         limit.reschedule(asyncio.get_running_loop().time() + grace_s)
 
     async def sleep(self, seconds: float, what: str = "") -> None:
-        """Sleep, or return at once when the flag is raised.
+        """Sleep, or return immediately when the flag is set.
 
         Args:
-            seconds: how long.
-            what: what for, as ``waits`` shows it; see ``restow.migrator.model.report.again``.
+            seconds: the duration.
+            what: the purpose for ``waits``; see ``restow.migrator.model.report.again``.
         """
         if seconds <= 0 or self:
             return

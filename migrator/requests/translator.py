@@ -1,4 +1,4 @@
-"""Translate the managedFields entries of a page of objects, sending the conversions of all of them together."""
+"""Translate the managedFields entries of a page of objects, with all of their conversions sent together."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["Translator", "Work"]
 
 
 Work: TypeAlias = tuple[Meta, Json | None, Translation | None]
-"""An object to be finished: as it was listed, whole if it was, and its translation if it has one."""
+"""An object to finish: its listed metadata, its content if it was read, and its translation if it has one."""
 
 _SLICE_S = 0.01
-"""How long objects are worked at before the writes in flight have their turn."""
+"""Seconds of work on objects before the writes in flight get a turn."""
 
 
 class Translator:
     """Translates the entries of objects of one CRD.
 
     Args:
-        converter: what converts them.
+        converter: converts the objects.
         rules: the CRD's policies.
-        report: where conversions are counted.
+        report: counts the conversions.
     """
 
     def __init__(self, converter: Converter, rules: EntryPolicies, report: CrdReport) -> None:
@@ -39,7 +39,7 @@ class Translator:
         self._report = report
 
     async def works(self, items: Sequence[Item]) -> list[Work]:
-        """Return objects with what became of their entries where those have to be converted; they are whole then.
+        """Return objects with the translation of entries that have to be converted; such objects are whole.
 
         Raises:
             ConverterDown: nothing can be converted now.
@@ -51,7 +51,7 @@ class Translator:
         return [(*item, translation) for item, translation in zip(whole, translations, strict=True)]
 
     async def translate(self, objects: Sequence[tuple[Meta, Json]]) -> list[Translation]:
-        """Return what became of the entries of each object.
+        """Return the translation of the entries of each object.
 
         Raises:
             ConverterDown: nothing can be converted now.
@@ -76,7 +76,7 @@ class Translator:
         return [done[number] for number in range(len(steps))]
 
     async def _convert(self, asked: Sequence[Conversion]) -> list[Answer]:
-        """Ask for every conversion, those to one version at once."""
+        """Request all conversions, those to one version together."""
         answers: list[Answer] = [_UNANSWERED] * len(asked)
         for version in dict.fromkeys(each.api_version for each in asked):
             places = [place for place, each in enumerate(asked) if each.api_version == version]

@@ -1,8 +1,8 @@
-"""Reach a CRD's own conversion webhook, and use it as a converter.
+"""Connect to a CRD's own conversion webhook, and use it as a converter.
 
-A URL is used as it is. In a pod, a Service of the cluster is reached by its DNS name; elsewhere through the API
-server's service proxy, which takes the same way as the API server's own reviews, but does not verify the webhook's
-certificate.
+The module uses a URL unchanged. It reaches a Service of the cluster by its DNS name in a pod, and elsewhere through the
+API server's service proxy. The proxy uses the same route as the API server's own reviews, but does not verify the
+webhook's certificate.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Endpoint:
     """A conversion webhook.
 
     Attributes:
-        url: where to send reviews.
-        server_name: the name that its certificate has to be for.
-        ca: PEM of the authority that has to have signed it; empty for those that the system trusts.
-        review_version: apiVersion of the reviews that it takes.
-        proxied: the same webhook behind the API server's service proxy; None where it is no service of the cluster.
-        namespace: of that service.
+        url: the URL for reviews.
+        server_name: the name that its certificate must have.
+        ca: PEM of the authority that must have signed it; empty for the system's authorities.
+        review_version: the apiVersion of reviews that it accepts.
+        proxied: the same webhook behind the API server's service proxy; None if it is not a Service of the cluster.
+        namespace: the namespace of that Service.
     """
 
     url: str
@@ -69,16 +69,16 @@ class Endpoint:
 
 
 def endpoint(crd: Crd, url: str | None = None) -> Endpoint:
-    """Return where to send the reviews of a CRD.
+    """Return the endpoint for the reviews of a CRD.
 
     Args:
         crd: a CRD with strategy Webhook.
-        url: another way to the same webhook (a port-forward, say), with a path or without one. Its certificate is
-            still verified for the name, and by the authority, that the CRD gives.
+        url: another URL of the same webhook, such as a port-forward, with or without a path. Its certificate is still
+            verified with the name and the authority in the CRD.
 
     Raises:
-        ConverterDown: the CRD does not say where its webhook is, the webhook takes no known version of
-            ConversionReview, or ``url`` is not a URL of a webhook.
+        ConverterDown: the CRD has no address of its webhook, the webhook accepts no known version of ConversionReview,
+            or ``url`` is not a URL of a webhook.
     """
     webhook = crd.webhook or {}
     config = webhook.get("clientConfig") or {}
@@ -117,7 +117,7 @@ def _path(service: Mapping[str, Any]) -> str:
 
 
 def _proxied(service: Mapping[str, Any] | None) -> tuple[Resource | None, str]:
-    """The service's own proxy subresource, which takes the path of the webhook as the rest of its own."""
+    """Return the Service's proxy subresource, whose path continues with the webhook's path, and the namespace."""
     if not service:
         return None, ""
     plural = f"services/https:{service['name']}:{_port(service)}/proxy{_path(service)}"
@@ -155,12 +155,12 @@ async def webhook_converter(
     requests: Requests,
     patience_s: float = 0.0,
 ) -> AsyncIterator[Reviewer]:
-    """Open the CRD's webhook; nothing is looked up or sent before the first conversion.
+    """Open the CRD's webhook; the first conversion sends the first request.
 
     Args:
         crd: a CRD with strategy Webhook.
         cluster: its API server.
-        url: another way to the same webhook, see ``Options.conversion_url``.
+        url: another URL of the same webhook, see ``Options.conversion_url``.
         stop, jitter, chance, requests, patience_s: see ``Reviewer``.
     """
     async with aiohttp.ClientSession(
@@ -188,7 +188,7 @@ async def _find(crd: Crd, cluster: Cluster, session: aiohttp.ClientSession, url:
 
 
 async def _is_known(host: str) -> bool:
-    """Whether a service's DNS name means something here, as it does in a pod."""
+    """Return whether a Service's DNS name can be resolved here, as in a pod."""
     try:
         async with asyncio.timeout(_LOOKUP_S):
             await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -202,13 +202,13 @@ def _tls(where: Endpoint) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=where.ca or None)
     except ssl.SSLError as error:
         raise ConverterDown("the caBundle of the conversion webhook is no PEM certificate") from error
-    # An API server (Go) is content with certificates that RFC 5280 is not, as many webhooks make themselves.
+    # An API server (Go) accepts certificates that violate RFC 5280, which many webhooks create themselves.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
 async def _post(session: aiohttp.ClientSession, where: Endpoint, tls: ssl.SSLContext | None, body: bytes) -> bytes:
-    """Straight to the webhook."""
+    """Send a review directly to the webhook."""
     with _Errors("post", _REVIEW, where.host):
         async with session.post(
             where.url,
@@ -226,14 +226,14 @@ async def _post(session: aiohttp.ClientSession, where: Endpoint, tls: ssl.SSLCon
 
 
 async def _post_by_proxy(cluster: Cluster, where: Endpoint, body: bytes) -> bytes:
-    """Through the API server's service proxy: the verb ``create`` on ``services/proxy``."""
+    """Send a review through the API server's service proxy, by the verb ``create`` on ``services/proxy``."""
     assert where.proxied is not None
     reply = await without_retries(cluster).create(where.proxied, body, where.namespace, params=_PARAMS)
     return reply.body
 
 
 class _Errors(PlainErrors):
-    """Distinguishes a connection that broke after it was made: a single object may break it."""
+    """Distinguishes a connection that broke after it was established, because a single object may break it."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
