@@ -1,4 +1,4 @@
-"""Claims: figures, what they are to be, and whether they are. Pure."""
+"""Claims: figures, their bounds, and whether they hold. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Claim", "at_least", "at_most", "exactly"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A figure, what it is to be, and whether it is."""
+    """A figure, its bound, and whether it holds."""
 
     claim: str
     figure: float

@@ -1,6 +1,6 @@
-"""How long the demo takes, step by step, and how many of its checks pass: ``python -m benchmarks.demo [--record]``.
+"""Measure the demo: the duration of each step, and the checks that pass: ``python -m benchmarks.demo [--record]``.
 
-It runs ``python -m demo -o json`` as a reader would, with the binaries of the control plane in the cache.
+It runs ``python -m demo -o json`` as a user would, with the binaries of the control plane in the cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 def tables(document: dict[str, Any]) -> list[Table]:
-    """Return what a run of the demo came to, from its JSON.
+    """Return the results of a run of the demo, from its JSON.
 
     Raises:
         ValueError: a check failed.

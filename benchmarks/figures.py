@@ -1,19 +1,19 @@
-"""The figures of README.md and docs/: quoted from records, compared with them, and renewed by ``make figures``.
+"""Check the figures of README.md and docs/ against records, and update them with ``make figures``.
 
-A table of a record stands between two comments, and is written by this program:
+This program writes the tables of records between two comments:
 
     <!-- record: migration.memory > Peak resident memory -->
     <!-- end of record -->
 
-Without a table's name, all tables of the record but its claims are shown; several names have ``; `` between them. A
-figure in running text has a comment on the lines after its paragraph, in the order of the text:
+Without a table's name, it writes all tables of the record except its claims; ``; `` separates several names. A figure
+in running text has a comment on the lines after its paragraph, in the order of the text:
 
     <!-- figure: 94.8 = migration.memory > Peak resident memory > 2,000 > MiB -->
     <!-- constant: 8 MiB = restow.conversion.server:Limits.object -->
     <!-- source: 1.5 MiB = https://etcd.io/docs/v3.5/dev-guide/limit/ -->
 
-A ``figure`` is a record's, a ``constant`` is what the code has, a ``source`` is somebody else's statement or a test.
-A ratio, a time in milliseconds, a size, a rate, or a number of seeds that has none of these is an error.
+A ``figure`` comes from a record, a ``constant`` from the code, a ``source`` from another publication or a test. A
+ratio, a time in milliseconds, a size, a rate, or a number of seeds without one of these is an error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _END: Final = "<!-- end of record -->"
 _QUOTE: Final = re.compile(r"\s*<!-- (?P<kind>figure|constant|source): (?P<shown>.+?) = (?P<of>.+?) -->")
 _FENCE: Final = re.compile(r"\s*(`{3,}|~{3,})")
 _HEADING: Final = re.compile(r"#{1,6} ")
-#: What is no statement of the page: code, targets of links, comments.
+#: The parts of a page that make no statement: code, targets of links, comments.
 _MASKED: Final = re.compile(r"`(?:[^`\n]|\n(?!\s*\n))*`|\]\([^)]*\)|<!--.*?-->", re.DOTALL)
 _MEASURED: Final = re.compile(
     r"(?<![\w.,])\d(?:[\d,.]*\d)?(?:\s+to\s+\d(?:[\d,.]*\d)?)?(?:"
@@ -57,14 +57,14 @@ _FACTORS: Final = {
 
 @dataclass(slots=True)
 class Renewed:
-    """A page with the figures of the records, and what is wrong with it: each with its line."""
+    """A page with the figures of the records, and its errors, each with its line."""
 
     text: str
     problems: list[str] = field(default_factory=list)
 
 
 def pages() -> list[Path]:
-    """Return the pages whose figures are checked; the changelog tells what was measured in its day."""
+    """Return the pages whose figures are checked; the changelog is excluded, because it keeps old measurements."""
     docs = (ROOT / "docs").rglob("*.md")
     return [ROOT / "README.md", *sorted(page for page in docs if page.name != "changelog.md")]
 
@@ -75,7 +75,7 @@ def is_directive(comment: str) -> bool:
 
 
 def renew(page: str, text: str, records: Mapping[str, ResultRecord]) -> Renewed:
-    """Write the figures of the records into a page, and say what is wrong with it."""
+    """Write the figures of the records into a page, and return its errors."""
     renewer = _Renewer(page, text, records)
     renewer.run()
     return Renewed("\n".join(renewer.written), renewer.problems)
@@ -83,7 +83,7 @@ def renew(page: str, text: str, records: Mapping[str, ResultRecord]) -> Renewed:
 
 @dataclass(frozen=True, slots=True)
 class _Quote:
-    """A comment that says what a figure of the text above it is."""
+    """A comment with the origin of a figure in the text above it."""
 
     kind: str
     shown: str
@@ -97,8 +97,8 @@ class _Quote:
 class _Renewer:
     """Reads a page from top to bottom.
 
-    What stands since the last comment, table of a record or heading is a passage. The comments after it have its
-    figures, in their order.
+    The text since the last comment, table of a record or heading is a passage. The comments after it have its figures
+    in their order.
     """
 
     def __init__(self, page: str, text: str, records: Mapping[str, ResultRecord]) -> None:
@@ -174,7 +174,7 @@ class _Renewer:
     def _replaced(
         self, text: str, plain: str, number: int, quotes: Sequence[_Quote]
     ) -> tuple[str, list[tuple[int, int]], list[str]]:
-        """Return a passage with the figures of now, which parts of the old one have a source, and the comments."""
+        """Return a passage with the current figures, the parts of the old one that have a source, and the comments."""
         parts, covered, comments, at = [], [], [], 0
         for quote in quotes:
             place = _place_of(quote.shown).search(plain, at)
@@ -190,7 +190,7 @@ class _Renewer:
         return "".join(parts) + text[at:], covered, comments
 
     def _checked(self, number: int, quote: _Quote) -> str:
-        """Return how a figure is printed now."""
+        """Return the current text of a figure."""
         try:
             if quote.kind == "figure":
                 return self._figure(quote).shown
@@ -208,7 +208,7 @@ class _Renewer:
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[bool]:
-    """Say of each line whether it is a part of a fence."""
+    """Yield for each line whether it is part of a fence."""
     fence = ""
     for line in lines:
         opened = _FENCE.match(line)
@@ -222,7 +222,7 @@ def _fenced(lines: Sequence[str]) -> Iterator[bool]:
 
 
 def _place_of(shown: str) -> re.Pattern[str]:
-    """Return the pattern of a figure, which is no part of a longer number and may go on in the next line."""
+    """Return the pattern of a figure, which is not part of a longer number and may continue on the next line."""
     words = r"\s+".join(map(re.escape, shown.split()))
     return re.compile(rf"(?<![\d.,]){words}(?!\d|[.,]\d)")
 
@@ -232,7 +232,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _measured(plain: str) -> Iterator[tuple[int, str]]:
-    """Yield what looks like a measured figure, with its place: in sentences, and in tables with such columns."""
+    """Yield text that looks like a measured figure, with its place: in sentences, and in tables with such columns."""
     for found in _MEASURED.finditer(plain):
         yield found.start(), found[0]
     at, measured = 0, False
@@ -254,7 +254,7 @@ def _record(records: Mapping[str, ResultRecord], name: str) -> ResultRecord:
 
 
 def rendered(record: ResultRecord, wanted: Sequence[str] | None) -> Iterator[str]:
-    """Yield the lines of tables of a record, and of how they were measured."""
+    """Yield the lines of tables of a record, and of the description of the measurement."""
     if wanted is None:
         tables = [table for table in record.tables if table.name != "Claims"]
     else:
@@ -296,10 +296,10 @@ def _is_source(of: str) -> bool:
 
 
 def _check_constant(shown: str, of: str) -> None:
-    """Compare with what the code has.
+    """Compare a figure with a constant of the code.
 
     Raises:
-        RecordError: it has something else, or there is no such constant.
+        RecordError: the constant has another value, or does not exist.
     """
     said = _NUMBER.fullmatch(shown)
     if said is None or said[2] not in _FACTORS:
@@ -322,7 +322,7 @@ def _check_constant(shown: str, of: str) -> None:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """Return an attribute, of a class the default of its field."""
+    """Return an attribute; for a field of a class, its default."""
     if dataclasses.is_dataclass(value) and isinstance(value, type):
         for each in dataclasses.fields(value):
             if each.name == name and each.default is not dataclasses.MISSING:
@@ -331,7 +331,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Renew all pages, or only compare them; return the exit code."""
+    """Update all pages, or only check them; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description="Renew the figures of the pages.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is not current")
     flags = parser.parse_args(words)

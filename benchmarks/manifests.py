@@ -1,10 +1,10 @@
-"""Compare the YAML editor of ``restow convert`` with ruamel.yaml's round trip, on manifests that people wrote.
+"""Compare the YAML editor of ``restow convert`` with ruamel.yaml's round trip, on handwritten manifests.
 
-``python -m benchmarks.manifests NAME=FOLDER...`` makes the same edit to each manifest of a folder, once with each: the
-apiVersion of every object changes, its ``spec`` gets a field at its end, and loses its first one that has a one-line
-value. It counts the files whose diff has only the lines of these three fields. ruamel.yaml writes each file with all
-its indentations and document starts, and its best result counts; files above 60 kB are left out. It is no dependency:
-``pip install ruamel.yaml`` before.
+``python -m benchmarks.manifests NAME=FOLDER...`` makes the same edit to each manifest of a folder with each editor: the
+apiVersion of every object changes, its ``spec`` gets a field at the end, and loses the first one that has a one-line
+value. The benchmark counts the files whose diff has only the lines of these three fields. ruamel.yaml writes each file
+with several indentations and document starts, and its best result counts. Files above 60 kB are left out. ruamel.yaml
+is not a dependency; install it with ``pip install ruamel.yaml``.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from restow.conversion.model.values import same
 _VERSION: Final = "benchmark.example.dev/v9"
 _FIELD: Final = "benchmarkField"
 _INDENTS: Final = ((2, 2, 0), (2, 4, 2), (4, 4, 0), (4, 4, 2), (4, 6, 4))  # of mappings, of lists, of their dashes
-_MOST: Final = 60_000  # bytes of a file: larger ones are generated, and take ruamel.yaml minutes
+_MOST: Final = 60_000  # bytes of a file; larger ones are generated, and ruamel.yaml needs minutes for them
 _VERDICTS: Final = ("only the lines of the edit", "other lines too", "other data", "not read or not written")
 
 Way = Callable[[str], Iterator[str]]
 
 
 class _InPlace:
-    """Says that every field stands for what it was."""
+    """Maps every field to its own previous place."""
 
     def trace(self, place: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
         return place, True
 
 
 def _change(document: Any) -> str | None:
-    """Make the edit to a document; return the name of the field that went, None if the document is no object."""
+    """Make the edit to a document; return the name of the removed field, None if the document is not an object."""
     if not isinstance(document, dict) or not {"apiVersion", "kind"} <= document.keys():
         return None
     document["apiVersion"] = _VERSION
@@ -84,7 +84,7 @@ def _ruamel(text: str) -> Iterator[str]:
 
 
 def _judge(way: Way, text: str, wanted: list[Any], own: tuple[str, ...]) -> str:
-    """Return the best that becomes of a file."""
+    """Return the best result for a file."""
     found = {_VERDICTS[-1]}
     try:
         for written in way(text):
@@ -100,7 +100,7 @@ def _judge(way: Way, text: str, wanted: list[Any], own: tuple[str, ...]) -> str:
 
 
 def _manifests(folder: Path) -> Iterator[tuple[Path, str, list[Any], tuple[str, ...]]]:
-    """Yield each manifest with what it has to say after the edit, and the fields whose lines may change."""
+    """Yield each manifest with its required data after the edit, and the fields whose lines may change."""
     for path in sorted(path for path in folder.rglob("*.y*ml") if path.stat().st_size <= _MOST):
         try:
             text = path.read_text()

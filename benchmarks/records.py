@@ -1,8 +1,8 @@
-"""Recorded results: one file for each measurement, ``benchmarks/results/NAME.json``, and all of the same shape.
+"""Recorded results: one file for each measurement, ``benchmarks/results/NAME.json``, all with the same schema.
 
-A record names the command that measures it, the day, the machine in general words, and how many cores other programs
-kept busy meanwhile. Its tables are the ones that the command prints. A cell is words, or a figure with its name
-(``TABLE > ROW > COLUMN``), unit, value, and range where there is one.
+A record has the command of the measurement, the day, a general description of the machine, and the number of cores that
+other programs used meanwhile. Its tables are those that the command prints. A cell is text, or a figure with its name
+(``TABLE > ROW > COLUMN``), unit, value, and an optional range.
 
 The pages of the documentation quote records: see ``benchmarks.figures``.
 """
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 RESULTS: Final = Path(__file__).parent / "results"
-#: Between the parts of a figure's name.
+#: Separates the parts of a figure's name.
 SEPARATOR: Final = " > "
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)*")
 _NUMBER: Final = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)(?: ([^\d\s].*))?")
@@ -47,11 +47,11 @@ _TICK: Final = os.sysconf("SC_CLK_TCK")
 
 
 class RecordError(Exception):
-    """A record is incomplete, or does not have what a page quotes."""
+    """A record is incomplete, or lacks a figure or table that a page quotes."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One figure: its name in the record, its unit (``1`` for counts and ratios), its value, and how it is printed."""
+    """One figure: its name in the record, its unit (``1`` for counts and ratios), its value, and its printed form."""
 
     name: str
     shown: str
@@ -70,7 +70,7 @@ class RecordedTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The machine in general words; ``other_cores`` is how many cores other programs kept busy, on average."""
+    """A general description of the machine; ``other_cores`` is the average number of cores that other programs used."""
 
     cores: int
     python: str
@@ -79,7 +79,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Transcribed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whence figures are that were copied from a page: the commit in which it got them, and the machine's load then."""
+    """The origin of figures copied from a page: the commit that added them to it, and the machine's load then."""
 
     commit: str
     load: str
@@ -129,7 +129,7 @@ def load(folder: Path = RESULTS) -> dict[str, ResultRecord]:
     """Return all records by name.
 
     Raises:
-        RecordError: a file is not a record, or is not called after its name.
+        RecordError: a file is not a record, or its file name differs from the record's name.
     """
     found = {}
     for path in sorted(folder.glob("*.json")):
@@ -144,7 +144,7 @@ def load(folder: Path = RESULTS) -> dict[str, ResultRecord]:
 
 
 def recorded_tables(result: Result) -> list[RecordedTable]:
-    """Return the tables of a section with their figures named; the claims that it makes are the last one."""
+    """Return the tables of a section with names for their figures; the last table has its claims."""
     tables = [_recorded(table, table.heading) for table in result.tables]
     return [*tables, _recorded(claims_table(result.claims), "Claims")] if result.claims else tables
 
@@ -164,7 +164,7 @@ def _recorded(table: Table, name: str) -> RecordedTable:
 
 
 def _cell(cell: Shown, column: str, otherwise: str, name: str) -> str | Figure:
-    """Return words, or a figure."""
+    """Return text, or a figure."""
     shown = str(cell)
     number = _NUMBER.fullmatch(shown)
     if number is None or (number[2] is not None and number[2] not in _UNITS):
@@ -182,10 +182,10 @@ def _unit(column: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Writes records into a folder, with the circumstances since it was begun.
+    """Writes records into a folder, with the machine's load since the start of the recorder.
 
-    Begin it before the measurement. Call ``write`` after the measured programs have ended: only then their CPU
-    time counts as the measurement's own.
+    Start it before the measurement. Call ``write`` after the measured programs have ended: only then their CPU time
+    counts as the measurement's own.
     """
 
     folder: Path
@@ -195,13 +195,13 @@ class Recorder:
 
     @classmethod
     def begin(cls, folder: Path | None) -> Recorder | None:
-        """Begin, if there is a folder to record into."""
+        """Start a recorder, if there is a folder for records."""
         return None if folder is None else cls(folder, time.monotonic(), _busy(), _own())
 
     def write(
         self, name: str, command: str, result: Result | Sequence[RecordedTable], *, kubernetes: str | None = None
     ) -> Path:
-        """Write the record of a section; returns its file."""
+        """Write the record of a section; return its file."""
         tables = recorded_tables(result) if isinstance(result, Result) else list(result)
         others = max(0.0, (_busy() - self.busy) - (_own() - self.own)) / max(time.monotonic() - self.begun, 1e-9)
         machine = Machine(
@@ -225,14 +225,14 @@ def check_flag(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> No
 
 
 def _busy() -> float:
-    """Return the seconds for which the machine's cores have worked (Linux)."""
+    """Return the CPU seconds of all cores of the machine (Linux)."""
     fields = Path("/proc/stat").read_text().split(maxsplit=8)[1:8]
     user, nice, system, _idle, _waiting, interrupts, soft_interrupts = map(int, fields)
     return (user + nice + system + interrupts + soft_interrupts) / _TICK
 
 
 def _own() -> float:
-    """Return the CPU seconds of this process, and of those of its children that have ended."""
+    """Return the CPU seconds of this process and of its ended children."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in used)
 

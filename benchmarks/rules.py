@@ -1,11 +1,11 @@
-"""Thousands of ConversionRules: ``python -m benchmarks.rules [--kinds 2000] [--groups 20]``.
+"""Measure thousands of ConversionRules: ``python -m benchmarks.rules [--kinds 2000] [--groups 20]``.
 
-One API server, one replica of ``restow operator --conversions``, small CRDs with two versions each and one rule. It
-prints how long it takes until all rules are Ready, what that costs the replica (CPU, resident memory, requests that the
-API server answered), what it costs when nothing changes, how long one change takes to be served, and how long a replica
-that starts again takes until it is ready.
+The benchmark runs one API server and one replica of ``restow operator --conversions``, with small CRDs that have two
+versions and one rule each. It prints the time until all rules are Ready, their cost for the replica (CPU, resident
+memory, requests that the API server answered), the cost without changes, the time until a change is served, and the
+time until a restarted replica is ready.
 
-The API server has the same cores. CPU is the process's own, so a busy machine changes it little; seconds do change.
+The API server uses the same cores. A busy machine changes the CPU time of the process little, but changes the seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def kind(number: int, groups: int) -> tuple[str, str, str]:
 
 
 def crd(number: int, groups: int) -> Json:
-    """Return a small CRD; v1 spells what v1beta1 says in other words."""
+    """Return a small CRD; v1 and v1beta1 represent a timeout differently."""
     group, name, plural = kind(number, groups)
     fields: dict[str, Json] = {
         "v1beta1": {"timeoutSeconds": {"type": "integer"}, "image": {"type": "string"}},
@@ -75,7 +75,7 @@ def crd(number: int, groups: int) -> Json:
 
 
 def rules(number: int, groups: int) -> Json:
-    """Return the rules for it."""
+    """Return the rules for the CRD."""
     group, name, plural = kind(number, groups)
     rule = {"duration": {"spoke": "spec.timeoutSeconds", "hub": "spec.timeout", "unit": "s", "text": "hub"}}
     spec = {
@@ -93,7 +93,7 @@ def rules(number: int, groups: int) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What the replica and the API server had done by a moment, or between two: seconds, and numbers."""
+    """The work of the replica and the API server up to a moment, or between two: seconds and numbers."""
 
     seconds: float
     cpu: float
@@ -129,7 +129,7 @@ class Bench:
 
     @asynccontextmanager
     async def replica(self) -> AsyncIterator[float]:
-        """Run one, from when it is ready; give the seconds until then."""
+        """Run a replica; yield the seconds until it was ready, once it is."""
         began = time.monotonic()
         flags = [f"--own-ca=https://127.0.0.1:{self._port}", f"--port={self._port}", "--bind=127.0.0.1"]
         flags += [f"--kubeconfig={self._plane.kubeconfig}", "--metrics-port=0", "--drain-seconds=0", "--install-crds"]
@@ -161,7 +161,7 @@ class Bench:
         await self._every(lambda number: self._cluster.create(CONVERSION_RULES, encoded(rules(number, self._groups))))
 
     async def until_ready(self, number: int) -> None:
-        """Wait until so many rules are Ready."""
+        """Wait until this number of rules is Ready."""
         await self._until(CONVERSION_RULES, "Ready", number)
 
     async def _until(self, kind: Resource, condition: str, number: int) -> None:
@@ -191,7 +191,7 @@ class Bench:
                 await asyncio.sleep(0.1)
 
     async def costs(self) -> Costs:
-        """Return what was done so far."""
+        """Return the costs so far."""
         told = await asyncio.to_thread(self._metrics)
         served = (await self._cluster.discover("/metrics")).body.decode()
         cpu = cpu_seconds(self._pid)

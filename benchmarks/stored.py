@@ -1,7 +1,7 @@
-"""Put objects into etcd, which takes seconds where the API server takes many minutes.
+"""Put objects into etcd, which takes seconds, while their creation through the API server takes many minutes.
 
-A transaction gives all its objects one resourceVersion, and the API server's cache takes itself for up to date once it
-has seen the first of them. So whoever reads afterwards waits until the API server lists as many as were put.
+A transaction gives all its objects one resourceVersion, and the API server's cache considers itself up to date once it
+has seen the first of them. Therefore readers must first wait until the API server lists all objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BYTES: Final = 700_000  # of a transaction; etcd allows 1.5 MiB, and base64 add
 
 
 async def put(etcd_url: str, objects: Iterable[tuple[str, Mapping[str, Any]]]) -> int:
-    """Put objects under their keys; return how many there were."""
+    """Put objects under their keys; return their number."""
     count, size = 0, 0
     puts: list[dict[str, Any]] = []
     async with aiohttp.ClientSession(etcd_url, raise_for_status=True) as session:

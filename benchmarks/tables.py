@@ -1,4 +1,4 @@
-"""Results as Markdown, which reads well on a terminal too. Pure."""
+"""Results as Markdown, which is also readable on a terminal. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Ranged", "Result", "Shown", "Table", "claims_table", "markdown", "ra
 
 @dataclass(frozen=True, slots=True)
 class Ranged:
-    """A figure as it is printed, and the lowest and the highest of the values that it stands for."""
+    """A printed figure, with the lowest and the highest of the values that it summarizes."""
 
     shown: str
     low: float
@@ -26,16 +26,16 @@ Shown = str | Ranged
 
 
 def ranged(value: float, values: Iterable[float], digits: int) -> Ranged:
-    """Return a figure with so many digits, and the range of the values behind it."""
+    """Return a figure with this number of digits, and the range of its values."""
     known = list(values)
     return Ranged(f"{value:.{digits}f}", round(min(known), digits + 1), round(max(known), digits + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A heading (or none), columns and rows; the first column is words, the others are figures.
+    """An optional heading, columns and rows; the first column is text, the others are figures.
 
-    A column that is called after a unit, or ends with a comma and a unit, has that unit; the others have ``unit``.
+    A column whose name is a unit, or ends with a comma and a unit, has that unit; the others have ``unit``.
     """
 
     heading: str
@@ -46,7 +46,7 @@ class Table:
 
 @dataclass(slots=True)
 class Result:
-    """What a section found."""
+    """The result of a section."""
 
     title: str
     tables: list[Table] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Result:
 
 
 def report(head: str, results: Sequence[Result]) -> str:
-    """Write all that sections found, and which claims held, below a line on the circumstances."""
+    """Return all results and claims of sections as text, below a line about the circumstances."""
     parts = [head]
     for result in results:
         parts += [f"## {result.title}", *(markdown(table) for table in result.tables)]
@@ -71,7 +71,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 
 def markdown(table: Table) -> str:
-    """Write a table with aligned columns."""
+    """Return a table with aligned columns."""
     lines = [table.columns, *(tuple(map(str, row)) for row in table.rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
 

@@ -1,11 +1,12 @@
-"""Reads at another version while another writer undoes the wiring: ``python -m benchmarks.wiring [--seconds 60]``.
+"""Measure reads at another version while another writer undoes the wiring.
 
-Three replicas of ``restow serve --own-ca`` behind one address, as behind a Service, and one API server. Twenty reads a
-second begin by the clock, whether those before them have ended or not, so that the share of failed reads is a share of
-time. First each way to undo the wiring happens once: the CA bundle is removed, replaced by another CA's, the
-strategy is reset to None. Then the CA bundle is removed every second.
+Run it with ``python -m benchmarks.wiring [--seconds 60]``. It starts three replicas of ``restow serve --own-ca`` behind
+one address, as behind a Service, and one API server. Twenty reads per second start by the clock, whether or not the
+earlier ones have ended, so that the share of failed reads is a share of time. First each way to undo the wiring happens
+once: the CA bundle is removed, the CA bundle is replaced by another CA's, the strategy is reset to None. Then the CA
+bundle is removed every second.
 
-A read fails if it is answered with an error, or with an object that was not converted. Nothing is read twice.
+A read fails if the answer is an error, or an object that was not converted. Reads are not retried.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ class Reads:
         self.last_failed = 0.0
 
     async def begin_forever(self) -> None:
-        """Begin one after the other, by the clock."""
+        """Start one read after the other, by the clock."""
         async with asyncio.TaskGroup() as group:
             while True:
                 group.create_task(self._read())
                 await asyncio.sleep(BETWEEN_READS)
 
     def reset(self) -> None:
-        """Count from zero."""
+        """Reset the counts."""
         self.made = self.failed = 0
 
     async def _read(self) -> None:
@@ -76,7 +77,7 @@ class Reads:
 
 
 async def undo(cluster: Cluster, how: str) -> None:
-    """Undo the wiring, as a tool does that replaces the CRD, injects its own CA, or applies an old manifest."""
+    """Undo the wiring, like a tool that replaces the CRD, injects its own CA, or applies an old manifest."""
     changes: dict[str, Json] = {
         "`caBundle` removed": {"webhook": {"clientConfig": {"caBundle": None}}},
         "`caBundle` of another CA": {"webhook": {"clientConfig": {"caBundle": FOREIGN}}},
@@ -90,7 +91,7 @@ FOREIGN: Final = base64.b64encode(ControlPlaneAuthority.create().certificate).de
 
 
 async def until_wired(cluster: Cluster, *, without: str = "") -> float:
-    """Wait until the CRD is wired as at the start; return the seconds that it took."""
+    """Wait until the CRD is wired as at the start; return the seconds of the wait."""
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE:
         conversion = (await cluster.get(CRDS, NAME)).json()["spec"]["conversion"]
@@ -102,12 +103,12 @@ async def until_wired(cluster: Cluster, *, without: str = "") -> float:
 
 
 async def once(cluster: Cluster, reads: Reads, how: str) -> tuple[str, float, float, int]:
-    """Undo the wiring once; return how, the seconds until the CRD is wired and until no read fails, failed reads."""
+    """Undo the wiring; return how, the seconds until the CRD is wired and until no read fails, and failed reads."""
     reads.reset()
     began = time.monotonic()
     await undo(cluster, how)
     wired = await until_wired(cluster, without=FOREIGN)
-    # API servers follow a CRD after a moment: reads are right again when none has failed for two seconds.
+    # API servers follow a CRD with a delay: reads count as right again when none has failed for two seconds.
     for _ in range(round(PATIENCE / 2.0)):
         if time.monotonic() - max(began, reads.last_failed) >= 2.0:
             break
@@ -116,7 +117,7 @@ async def once(cluster: Cluster, reads: Reads, how: str) -> tuple[str, float, fl
 
 
 async def every_second(cluster: Cluster, reads: Reads, seconds: int) -> tuple[int, int]:
-    """Remove the bundle every second; return the reads that failed, and all."""
+    """Remove the bundle every second; return the numbers of failed reads and of all reads."""
     reads.reset()
     for _ in range(seconds):
         next_one = time.monotonic() + 1.0
@@ -128,14 +129,14 @@ async def every_second(cluster: Cluster, reads: Reads, seconds: int) -> tuple[in
 
 
 class Balancer:
-    """One address for all replicas: each new connection goes to the next."""
+    """One address for all replicas: each new connection goes to the next one."""
 
     def __init__(self) -> None:
         self.ports: list[int] = []
         self._turn = 0
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection."""
+        """Forward one connection."""
         self._turn += 1
         with suppress(OSError, ZeroDivisionError):
             there, back = await asyncio.open_connection("127.0.0.1", self.ports[self._turn % len(self.ports)])
@@ -144,7 +145,7 @@ class Balancer:
 
 
 async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on until the end."""
+    """Forward bytes until the end of the stream."""
     try:
         while data := await reader.read(1 << 16):
             writer.write(data)
@@ -178,7 +179,7 @@ async def replicas(kubeconfig: Path, folder: Path) -> AsyncIterator[None]:
 
 
 async def start(kubeconfig: Path, folder: Path, address: str, port: int) -> asyncio.subprocess.Process:
-    """Start one replica; return when it listens."""
+    """Start one replica; return once it listens."""
     flags = [f"--cert={folder}/tls.crt", f"--key={folder}/tls.key", f"--crd={MANIFEST}", f"--own-ca={address}"]
     flags += [f"--kubeconfig={kubeconfig}", f"--port={port}", "--metrics-port=0", "--drain-seconds=0"]
     command = [str(Path(sys.executable).with_name("restow")), "serve", f"--registry={REGISTRY}", "--bind=127.0.0.1"]
@@ -214,7 +215,7 @@ CHANGES: Final = ("`caBundle` removed", "`caBundle` of another CA", "strategy `N
 
 
 def table(found: Sequence[tuple[str, float, float, int]], failed: int, made: int, seconds: int) -> Table:
-    """Return what was found."""
+    """Return the results as a table."""
     rows = [(how, f"{wired:.2f}", f"{failing:.2f}", f"{count}", "-") for how, wired, failing, count in found]
     share = 100 * failed / max(1, made)
     rows.append((f"`caBundle` removed every second, {seconds} times", "-", "-", f"{failed}", f"{share:.0f} %"))
@@ -223,7 +224,7 @@ def table(found: Sequence[tuple[str, float, float, int]], failed: int, made: int
 
 
 async def create(cluster: Cluster) -> None:
-    """Create the object, as soon as its kind is served."""
+    """Create the object once its kind is served."""
     body = {"apiVersion": "edge.example.dev/v1", "kind": "Gateway", "metadata": {"name": "a"}}
     encoded = json.dumps({**body, "spec": {"hosts": ["a.example.dev"]}}).encode()
     async with asyncio.timeout(PATIENCE):

@@ -113,7 +113,7 @@ async def _run_scenario(narration: Narration, plane: ControlPlane, objects: int)
 
 
 async def _version(plane: ControlPlane) -> str:
-    """Ask the binary: ``Kubernetes v1.36.3``."""
+    """Return the version that the binary prints: ``Kubernetes v1.36.3``."""
     asked = await asyncio.create_subprocess_exec(
         plane.binaries["kube-apiserver"], "--version", stdout=asyncio.subprocess.PIPE
     )
@@ -122,7 +122,7 @@ async def _version(plane: ControlPlane) -> str:
 
 
 async def _raise_if_a_process_died(plane: ControlPlane) -> None:
-    """Raise ProcessError, with its log, if a process of the control plane has died: it is the cause of other errors."""
+    """Raise ProcessError, with its log, if a process of the control plane has died, which causes other errors."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_DEATH_SEEN_WITHIN):
             await plane.watch()
@@ -174,7 +174,7 @@ def command(objects: int, keep: bool, output: str) -> None:
         echo(f"restow: {sentence(error)}", err=True)
         code = Exit.REFUSED
     except BrokenPipeError:
-        # The reader has closed the pipe; keep the interpreter from complaining when it flushes.
+        # The reader has closed the pipe; keep the interpreter from printing an error when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = Exit.FAILURES
     raise SystemExit(int(code))
@@ -206,7 +206,7 @@ async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
 
 
 def _show(finished: DemoResult, form: str) -> None:
-    """Print the checks as a table; or all of the result as JSON or YAML."""
+    """Print the checks as a table, or the whole result as JSON or YAML."""
     if form != "table":
         print_data(finished.to_json(), form)
         return

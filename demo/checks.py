@@ -1,7 +1,6 @@
-"""The checks: they compare the stored objects before and after, given what clients wrote in between. Pure.
+"""The checks: they compare the stored objects before and after, given the clients' writes in between. Pure.
 
-Each check is a function that returns one row with the violations it found. Each of them can fail, and its test makes it
-fail.
+Each check is a function that returns one row with its violations. A test makes each check fail once.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ __all__ = [
 
 @dataclass(slots=True)
 class ClientWrites:
-    """What clients wrote while the migration ran.
+    """The writes of clients during the migration.
 
     Attributes:
         storage: GiB of each database that the platform resized, by number.
-        connections: what the editor set last, by number.
-        spec_writes: how often each database's spec was changed, by number.
-        created, deleted: databases that came and went.
+        connections: the editor's last value, by number.
+        spec_writes: the number of changes of each database's spec, by number.
+        created, deleted: the databases that clients created and deleted.
         refusals: the refusals, each with its status and message.
     """
 
@@ -60,12 +59,12 @@ class ClientWrites:
 
     @property
     def written(self) -> set[str]:
-        """Keys of the databases that clients wrote and that are still there."""
+        """The keys of the databases that clients wrote and that still exist."""
         return {Database(number).key for number in self.spec_writes} | {each.key for each in self.created}
 
     @property
     def total(self) -> int:
-        """All writes that succeeded."""
+        """The number of successful writes."""
         return self.spec_writes.total() + len(self.created) + len(self.deleted)
 
 
@@ -79,7 +78,7 @@ class Check:
     Attributes:
         when: the step of the scenario.
         what: the expectation.
-        count: the number of things checked; a check of nothing does not pass.
+        count: the number of checked items; a check of none does not pass.
         wrong: the violations, one sentence each.
         note: the parts of the count.
     """
@@ -92,7 +91,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether it holds."""
+        """Whether the check holds."""
         return self.count > 0 and not self.wrong
 
     @property
@@ -120,7 +119,7 @@ class Check:
 def after_migration(
     when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites, *, clients_of_old: bool
 ) -> list[Check]:
-    """Judge a migration; ``clients_of_old``: clients may have written at v1alpha1 since the migrator read an object."""
+    """Check a migration; with ``clients_of_old`` clients may have written at v1alpha1 after the migrator's reads."""
     written = writes.written if clients_of_old else set()
     return [
         present(when, before, now, writes),
@@ -134,7 +133,7 @@ def after_migration(
 
 
 def present(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
-    """No object is lost, replaced under the same name, or unexpected."""
+    """Check that no object is lost, replaced under the same name, or unexpected."""
     deleted, created = _keys(writes.deleted), _keys(writes.created)
     expected = (before.keys() - deleted) | created
     wrong = [f"{key} is gone" for key in expected - now.keys()]
@@ -145,13 +144,13 @@ def present(when: str, before: StoredObjects, now: StoredObjects, writes: Client
 
 
 def stored_at_new(when: str, now: StoredObjects) -> Check:
-    """etcd stores every object at v1beta1."""
+    """Check that etcd stores every object at v1beta1."""
     wrong = (f"{key} is stored at {each.api_version}" for key, each in now.items() if each.api_version != _AT_NEW)
     return _check(when, f"etcd holds each object at {NEW}", len(now), wrong)
 
 
 def entries_at_new(when: str, now: StoredObjects, written: Collection[str]) -> Check:
-    """Every managedFields entry is at v1beta1, except on objects that clients of v1alpha1 wrote meanwhile."""
+    """Check that managedFields entries are at v1beta1, except on objects that clients of v1alpha1 wrote meanwhile."""
     wrong = (
         f"{key} has an entry of {entry.owner[0]} at {entry.api_version}"
         for key, each in now.items()
@@ -166,7 +165,7 @@ def entries_at_new(when: str, now: StoredObjects, written: Collection[str]) -> C
 
 
 def same_owners(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
-    """Every manager owns exactly the fields that it owned before, and no other manager owns a field."""
+    """Check that every manager owns exactly the same fields as before, and no other manager owns a field."""
     wrong: list[str] = []
     counts: Counter[str] = Counter()
     pattern = _platform_paths(before)
@@ -188,7 +187,7 @@ _PLATFORM_OWNER: Owner = (fixtures.PLATFORM, "Apply", "")
 
 
 def _platform_paths(before: StoredObjects) -> frozenset[Path]:
-    """What the platform owns of a database without a finalizer."""
+    """Return the platform's fields of a database without a finalizer."""
     every = (owners(each)[_PLATFORM_OWNER] for each in before.values() if not each.content["finalizers"])
     return next(every, frozenset())
 
@@ -203,7 +202,7 @@ def _differences(key: str, was: Mapping[Owner, frozenset[Path]], now: Mapping[Ow
 
 
 def nothing_of_restow(when: str, now: StoredObjects) -> Check:
-    """Restow owns nothing."""
+    """Check that restow owns no field."""
     known = {fixtures.PLATFORM, fixtures.BACKUP, fixtures.CONTROLLER, fixtures.EDITOR}
     wrong = (
         f"{key} has an entry of {entry.owner[0]}"
@@ -215,7 +214,7 @@ def nothing_of_restow(when: str, now: StoredObjects) -> Check:
 
 
 def generations(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
-    """A generation counts the changes that clients made to the spec, and nothing else."""
+    """Check that a generation counts only the changes of the spec by clients."""
     meanwhile = {Database(number).key: count for number, count in writes.spec_writes.items()}
     both = sorted(before.keys() & now.keys())
     expected = {key: before[key].generation + meanwhile.get(key, 0) for key in both}
@@ -228,7 +227,7 @@ def generations(when: str, before: StoredObjects, now: StoredObjects, writes: Cl
 
 
 def contents(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
-    """Spec, status, labels, annotations, finalizers and timestamps are as they were, or as a client set them."""
+    """Check that spec, status, labels, annotations, finalizers and times are unchanged, or as a client set them."""
     storage = {Database(number).key: size for number, size in writes.storage.items()}
     connections = {Database(number).key: str(count) for number, count in writes.connections.items()}
     both = sorted(before.keys() & now.keys())
@@ -250,39 +249,39 @@ def _with_writes(was: StoredObject, storage: int | None, connections: str | None
 
 
 def client_writes(when: str, writes: ClientWrites) -> Check:
-    """No client was refused while the migration ran."""
+    """Check that no client was refused during the migration."""
     return _check(
         when, "no write of a client was refused meanwhile", writes.total + len(writes.refusals), writes.refusals
     )
 
 
 def pruned(when: str, stored_versions: Sequence[str]) -> Check:
-    """The CRD's status names the storage version only."""
+    """Check that the CRD's status names only the storage version."""
     wrong = [] if list(stored_versions) == [NEW] else [f"it is {', '.join(stored_versions)}"]
     return _check(when, f"status.storedVersions is {NEW} alone", 1, wrong)
 
 
 def readiness(when: str, said: bool, *, wanted: bool) -> Check:
-    """``restow ready`` gives the expected answer."""
+    """Check that ``restow ready`` gives the expected answer."""
     wrong = [] if said is wanted else [f"it says {'yes' if said else 'no'}"]
     return _check(when, f"restow ready --drop {OLD} says {'yes' if wanted else 'no'}", 1, wrong)
 
 
 def unserving(when: str, said: bool) -> Check:
-    """``restow ready`` says that the version may be unserved."""
+    """Check that ``restow ready`` allows the version to be unserved."""
     wrong = [] if said else ["it says no"]
     return _check(when, f"restow ready says that {OLD} may be unserved", 1, wrong)
 
 
 def references_found(when: str, made: Collection[str], found: Collection[str]) -> Check:
-    """The search finds every ConfigMap whose ownerReference names the old version, and nothing else."""
+    """Check that the search finds every ConfigMap whose ownerReference names the old version, and nothing else."""
     wrong = [f"{key} was not found" for key in {*made} - {*found}]
     wrong += [f"{key} does not name {OLD}" for key in {*found} - {*made}]
     return _check(when, f"every ownerReference at {OLD} is found", len(made), wrong)
 
 
 def references_moved(when: str, before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Check:
-    """A ConfigMap names the new version, and nothing else of it has changed, its fields' owners included."""
+    """Check that each ConfigMap names the new version, and is otherwise unchanged, including the owners of fields."""
     wrong = [
         f"{was['metadata']['name']} is {'not' if _owner_version(is_now) != _AT_NEW else 'more than'} moved"
         for was, is_now in zip(before, now, strict=True)
@@ -297,14 +296,14 @@ def _owner_version(config_map: Mapping[str, Any]) -> str:
 
 
 def _without_version(config_map: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a ConfigMap without what a move changes: the version of the reference, and the resourceVersion."""
+    """Return a ConfigMap without the parts that a move changes: the reference's version, and the resourceVersion."""
     metadata = {name: value for name, value in config_map["metadata"].items() if name != "resourceVersion"}
     (owner,) = metadata["ownerReferences"]
     return {**config_map, "metadata": {**metadata, "ownerReferences": [{**owner, "apiVersion": ""}]}}
 
 
 def accepted(when: str, what: str, refusal: str) -> Check:
-    """The API server accepted a request."""
+    """Check that the API server accepted a request."""
     return _check(when, what, 1, [refusal] if refusal else [])
 
 
@@ -321,14 +320,14 @@ def _keys(databases: Iterable[Database]) -> set[str]:
 
 
 def no_conflicts(when: str, what: str, wanted: Sequence[Apply], responses: Sequence[Response]) -> Check:
-    """Judge that the API server refused no apply."""
+    """Check that the API server refused no apply."""
     pairs = zip(wanted, responses, strict=True)
     wrong = (f"{each.database.key}: {each.manager}: {response.refusal}" for each, response in pairs if response.refusal)
     return Check(when, what, len(wanted), tuple(wrong))
 
 
 def nothing_written(when: str, what: str, wanted: Sequence[Apply], before: StoredObjects, now: StoredObjects) -> Check:
-    """Judge that an apply of owned fields writes nothing: the stored bytes are the same."""
+    """Check that an apply of owned fields writes nothing: the stored bytes are the same."""
     keys = sorted({each.database.key for each in wanted})
     wrong = (f"{key} was written" for key in keys if _digest(before, key) != _digest(now, key))
     return Check(when, what, len(keys), tuple(wrong))

@@ -1,6 +1,6 @@
-"""How managers of the demo write: server-side applies, patches and deletes, one at a time or many.
+"""The writes of the demo's managers: server-side applies, patches and deletes, one at a time or many.
 
-A refusal by the API server is a result and no exception: refusals are part of what the demo shows.
+A refusal by the API server is a result and not an exception, because the demo shows refusals.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class Response:
 
     @property
     def entries(self) -> list[Mapping[str, Any]]:
-        """The object's managedFields."""
+        """The managedFields of the object."""
         return list(self.object.get("metadata", {}).get("managedFields", []))
 
 
 _IN_FLIGHT = 16
-_SERVED_WITHIN = 30.0  # seconds; after a change of a CRD the API server takes well under one
+_SERVED_WITHIN = 30.0  # seconds; after a change of a CRD the API server needs much less than one
 _POLL = 0.05
-_AFTERMATH = 0.25  # seconds; the last requests that are handled by the CRD as it was before come within 0.16
+_AFTERMATH = 0.25  # seconds; the API server may handle requests by the previous CRD for up to 0.16
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
 
 class DatabaseClient:
-    """Writes databases of one group, and their CRD."""
+    """A client that writes databases of one group, and their CRD."""
 
     def __init__(self, cluster: Cluster, group: str) -> None:
         self._cluster = cluster
@@ -71,7 +71,7 @@ class DatabaseClient:
             await self._cluster.create(NAMESPACES, msgspec.json.encode(body))
 
     async def apply_crd(self, stage: CrdStage) -> Response:
-        """Apply the CRD, and wait until the API server serves its versions accordingly."""
+        """Apply the CRD, and wait until the API server serves exactly its served versions."""
         body = msgspec.json.encode(crd(self.group, stage))
         params = {"fieldManager": "installer"}
         name = crd_name(self.group)
@@ -148,7 +148,7 @@ class DatabaseClient:
                 await asyncio.sleep(_POLL)
 
     async def _lists(self, resource: Resource) -> bool | None:
-        """Whether objects can be listed; None while the API server is still getting ready for it."""
+        """Return whether objects can be listed; None while the API server is not ready for it."""
         try:
             await self._cluster.list_page(resource, params={"limit": "1"})
         except NotFound:
@@ -174,7 +174,7 @@ async def _response(request: Awaitable[Reply]) -> Response:
 async def all_of(
     jobs: Iterable[_Job], do: Callable[[_Job], Awaitable[_Result]], *, done: Callable[[], None] = lambda: None
 ) -> list[_Result]:
-    """Do all jobs, some in flight at a time; ``done`` is called after each. Results come in the order of the jobs."""
+    """Do all jobs, several at a time, and call ``done`` after each; results are in the order of the jobs."""
     waiting = enumerate(jobs)
     results: dict[int, _Result] = {}
 

@@ -25,8 +25,8 @@ _TOOL = "some-migrator"
 
 
 async def show_faults(narration: Narration, client: DatabaseClient, etcd: Etcd) -> None:
-    """Go from v1alpha1 to v1beta1 in two ways that are common, and show what becomes of the owners."""
-    databases = [Database(number * 12) for number in range(_COUNT)]  # each of them has every manager
+    """Change from v1alpha1 to v1beta1 in two common ways, and show the effect on the owners."""
+    databases = [Database(number * 12) for number in range(_COUNT)]  # every manager writes each of them
     (await client.apply_crd(CrdStage.ALONE)).or_raise()
     for each in databases:
         await _write_all(client, each)
@@ -134,7 +134,7 @@ def _show_response(narration: Narration, response: Response) -> None:
 
 
 def _show_entries(narration: Narration, responses: Sequence[Response]) -> None:
-    """Show which managedFields entries are left after a write of some objects."""
+    """Show the remaining managedFields entries after a write of some objects."""
     if any(response.refusal for response in responses):
         for response in responses:
             _show_response(narration, response)

@@ -1,10 +1,10 @@
-"""What the demo works with: the CRD in each stage, the databases, their managers and their manifests. Pure.
+"""The fixtures of the demo: the CRD in each stage, the databases, their managers and their manifests. Pure.
 
-Two properties of v1beta1 make the change of version a hard one, and an ordinary one: it has a field with a default that
+Two properties of v1beta1, common in practice, make the change of version difficult: it has a field with a default that
 v1alpha1 does not declare, and its conditions are a keyed list, where v1alpha1 has one atomic list.
 
-Every database has a number. The number alone decides which managers write it (``Share``), so that a run of any size is
-repeatable, and every later step knows its databases without a look-up.
+Every database has a number. The number alone decides which managers write it (``Share``). Therefore a run of any size
+is repeatable, and every later step knows its databases without a look-up.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ DEFAULT_POLICY = "Retain"
 
 
 class CrdStage(Enum):
-    """The stages of the CRD, by what has become of v1alpha1."""
+    """The stages of the CRD, by the state of v1alpha1."""
 
     ALONE = "the only version"
     SUCCEEDED = "served together with v1beta1, which is the storage version"
@@ -198,7 +198,7 @@ BACKUP = "backup-operator"
 CONTROLLER = "database-controller"
 """Applies the status, through the subresource: conditions are one atomic list in v1alpha1, a keyed one in v1beta1."""
 EDITOR = "kubectl-edit"
-"""Sends merge patches: an Update entry, bound to the version it wrote at."""
+"""Sends merge patches, which give an Update entry, bound to the version of the write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Share:
 BACKED_UP = Share(4, 0)
 WATCHED = Share(3, 0)
 CONFIGURED = Share(300, 0)
-"""Of these, which stay to the end, the controller also keeps a ConfigMap that the database owns."""
+"""The databases, which exist to the end, for which the controller also keeps a ConfigMap that the database owns."""
 EDITED = Share(10, 0)
 PROTECTED = Share(10, 5)
 DELETING = Share(50, 5)
@@ -228,7 +228,7 @@ DELETED_MEANWHILE = Share(25, 2)
 OLD_MANIFESTS = Share(10, 4)
 APPLIED_AGAIN = Share(3, 0)
 CREATED_FROM = 1_000_000
-"""Databases that a client creates during the migration are numbered from here."""
+"""The first number of databases that a client creates during the migration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +239,12 @@ class Database:
 
     @property
     def namespace(self) -> str:
-        """The team that it belongs to."""
+        """The namespace, one per team."""
         return NAMESPACES[self.number % len(NAMESPACES)]
 
     @property
     def name(self) -> str:
-        """Its name, unique across namespaces."""
+        """The name, unique across namespaces."""
         return f"db-{self.number:05}"
 
     @property
@@ -254,12 +254,12 @@ class Database:
 
 
 def storage_of(number: int) -> int:
-    """Return the GiB that a database is created with."""
+    """Return the initial storage of a database in GiB."""
     return 10 + number % 90
 
 
 def manifest(database: Database, version: str, *, group: str = GROUP, **more: Any) -> dict[str, Any]:
-    """Return a manifest with the address of the database and the given members."""
+    """Return a manifest with the identity of the database and the given members."""
     metadata = {"name": database.name, "namespace": database.namespace, **more.pop("metadata", {})}
     return {"apiVersion": f"{group}/{version}", "kind": KIND, "metadata": metadata, **more}
 
@@ -267,7 +267,7 @@ def manifest(database: Database, version: str, *, group: str = GROUP, **more: An
 def platform_manifest(
     database: Database, version: str, *, storage: int | None = None, group: str = GROUP
 ) -> dict[str, Any]:
-    """Return what the platform applies; ``storage`` is the present size where a client has changed it."""
+    """Return the platform's manifest; ``storage`` is the present size if a client has changed it."""
     spec = {
         "engine": "postgres",
         "version": "17.5",
@@ -281,7 +281,7 @@ def platform_manifest(
 
 
 def backup_manifest(database: Database, version: str, *, group: str = GROUP) -> dict[str, Any]:
-    """Return what the backup operator applies."""
+    """Return the backup operator's manifest."""
     spec = {
         "backup": {"schedule": "0 3 * * *", "keep": 14},
         "users": [{"name": "backup", "role": "readOnly"}],
@@ -290,7 +290,7 @@ def backup_manifest(database: Database, version: str, *, group: str = GROUP) -> 
 
 
 def status_manifest(database: Database, version: str, *, group: str = GROUP) -> dict[str, Any]:
-    """Return what the controller applies to the status."""
+    """Return the controller's manifest of the status."""
     status = {
         "phase": "Ready",
         "endpoint": f"{database.name}.{database.namespace}.svc:5432",
@@ -314,7 +314,7 @@ def config_map(database: Database, uid: str) -> dict[str, Any]:
 
 
 def edit_patch(connections: int) -> dict[str, Any]:
-    """Return the merge patch of an administrator who tunes a database by hand."""
+    """Return the merge patch of an administrator who changes a database by hand."""
     return {
         "metadata": {"annotations": {"demo.restow.dev/tuned-by": "dba"}},
         "spec": {"parameters": {"max_connections": str(connections)}},
@@ -332,7 +332,7 @@ class Apply:
 
 
 def applies(databases: Sequence[Database], version: str, storage: Mapping[int, int]) -> Iterator[Apply]:
-    """Yield the applies of every applying manager; ``storage`` has the sizes that clients changed."""
+    """Yield the applies of every manager that applies; ``storage`` has the sizes that clients changed."""
     for each in databases:
         number = each.number
         manifest = platform_manifest(each, version, storage=storage.get(number))

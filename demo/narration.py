@@ -29,7 +29,7 @@ class Narration:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Print the title of a step, and at its end its duration."""
+        """Print the title of a step, and its duration at its end."""
         begun = time.monotonic()
         self._print("")
         self._print(f"{len(self.seconds) + 1}. {title}", "bold", indent=0)

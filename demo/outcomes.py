@@ -1,6 +1,6 @@
-"""Operations that only the owner of a field can do, done after v1alpha1 is removed: ownership has survived. Pure.
+"""Operations that only the owner of a field can do, after the removal of v1alpha1, prove that ownership survived. Pure.
 
-Each outcome concerns its own share of the databases. A function of each judges the API server's response.
+Each outcome uses its own share of the databases, and has a function that judges the API server's response.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _STRANGER = "another-client"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One operation, and how its success shows.
+    """One operation with its expected result.
 
     Attributes:
         narration: the operation, for the output.
         what: the expectation, for the result.
-        share: the databases that it concerns.
-        manager, manifest: who applies what, without force.
-        status: the manager applies through the status subresource.
+        share: the databases of the operation.
+        manager, manifest: the manager, and the manifest that it applies without force.
+        status: whether the manager applies through the status subresource.
         fault: returns what is wrong with a response, or an empty string.
     """
 

@@ -56,7 +56,7 @@ class Scenario:
     Args:
         narration: receives the output.
         plane: a running control plane, which the demo owns.
-        cluster: a client of it.
+        cluster: a client of the control plane.
         count: the number of databases.
     """
 
@@ -176,7 +176,7 @@ class Scenario:
             self._show_checks(_SERVED)
 
     async def _references(self) -> None:
-        """Find and move what names the old version outside of the CRD's own objects, while it is still served."""
+        """Find and move references to the old version, while it is still served."""
         narration = self._narration
         with narration.step(f"Before {OLD} is unserved: what else in the cluster names it?"):
             narration.say(
@@ -265,7 +265,7 @@ class Scenario:
         return readiness
 
     async def _apply(self, databases: Sequence[Database], version: str, when: str, what: str) -> list[Apply]:
-        """Let every manager apply what it owns, without force, and return these applies."""
+        """Let every manager apply its own fields without force, and return these applies."""
         wanted = list(fixtures.applies(databases, version, self._writes.storage))
         self._narration.command("kubectl apply --server-side --field-manager=… -f …    (each manager, all it owns)")
         with self._narration.counting("applying", len(wanted)) as done:
@@ -278,7 +278,7 @@ class Scenario:
         self.checks += checks.after_migration(when, self._before, now, self._writes, clients_of_old=clients_of_old)
 
     async def _versions(self) -> str:
-        """Return how many objects etcd holds at each version."""
+        """Return the number of objects at each version in etcd."""
         counted = Counter(each.api_version.rpartition("/")[2] for each in (await self._stored_objects()).values())
         return " and ".join(f"{count} at {version}" for version, count in sorted(counted.items()))
 
@@ -302,7 +302,7 @@ class Scenario:
         self._narration.output(check.verdict, good=check.passed)
 
     def _show_checks(self, when: str) -> None:
-        """Summarize a step's checks in a line; the table at the end lists them."""
+        """Summarize a step's checks in one line; the table at the end lists them."""
         these = [check for check in self.checks if check.when == when]
         for check in these:
             if not check.passed:

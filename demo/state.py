@@ -1,8 +1,8 @@
 """The stored state: objects as etcd stores them, and the owners of their fields. Pure.
 
 The API server converts every object that it returns; only the bytes in etcd show the version that an object is stored
-at. Small functions of this module decode and compare them. It uses nothing of the migrator, so that both cannot be
-wrong in the same way.
+at. This module decodes and compares these bytes. It shares no code with the migrator, so that both cannot be wrong in
+the same way.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class StoredObject:
     """One object as etcd stores it.
 
     Attributes:
-        content: what people and programs wrote: spec (with v1beta1's default where it is absent), status, labels,
-            annotations, finalizers, and the times of creation and deletion.
+        content: the fields that people and programs wrote: spec (with v1beta1's default if it is absent), status,
+            labels, annotations, finalizers, and the times of creation and deletion.
         digest: the SHA-256 of the bytes.
     """
 
@@ -121,7 +121,7 @@ def _spelt(element: str) -> str:
 
 
 def owners(each: StoredObject) -> dict[Owner, frozenset[Path]]:
-    """Return the fields of each owner, over all of its entries (Update managers have one entry for each version)."""
+    """Return the fields of each owner in all of its entries (Update managers have one entry per version)."""
     owned: dict[Owner, frozenset[Path]] = {}
     for entry in each.entries:
         owned[entry.owner] = owned.get(entry.owner, frozenset()) | entry.paths
@@ -129,7 +129,7 @@ def owners(each: StoredObject) -> dict[Owner, frozenset[Path]]:
 
 
 def items_owned(paths: frozenset[Path], content: Mapping[str, Any]) -> frozenset[Path]:
-    """Return what a field set of v1alpha1 means in v1beta1.
+    """Return a field set of v1alpha1 as the field set with the same meaning in v1beta1.
 
     Only the conditions differ: the owner of the atomic list now owns each of its items, and every field of each item.
     """

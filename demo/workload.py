@@ -1,8 +1,8 @@
-"""What managers write: all databases at v1alpha1 before the migration, and changes while the migration runs.
+"""The writes of the managers: all databases at v1alpha1 before the migration, and changes during the migration.
 
-Four clients write during the migration, one write at a time each: one applies, one sends merge patches, one creates,
-one deletes. All are clients of v1alpha1, as clients are when a new version has just arrived. (Until an object is
-migrated, the API server may refuse an apply at v1beta1, and empties managedFields on a plain update at it; ``faults``
+Four clients write during the migration, each one write at a time: one applies, one sends merge patches, one creates,
+one deletes. All are clients of v1alpha1, as is usual just after the introduction of a new version. (Until an object is
+migrated, the API server may refuse an apply at v1beta1, and a plain update at v1beta1 empties managedFields; ``faults``
 shows both.)
 """
 
@@ -28,7 +28,7 @@ _Write: TypeAlias = Callable[[], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class WriteCounts:
-    """How many writes each manager made."""
+    """The numbers of writes of each manager."""
 
     platform: int
     backup: int
@@ -43,12 +43,12 @@ def databases_numbered(count: int) -> list[Database]:
 
 
 def writes_due(databases: Sequence[Database]) -> int:
-    """How many writes ``populate`` will make."""
+    """Return the number of writes that ``populate`` will make."""
     return sum(1 for database in databases for _ in _shares_of(database))
 
 
 async def populate(client: DatabaseClient, databases: Sequence[Database], *, done: Callable[[], None]) -> WriteCounts:
-    """Write every database as each of its managers; the order matters within a database only.
+    """Write every database as each of its managers; the order matters only within a database.
 
     Raises:
         DemoError: the API server refused a write.

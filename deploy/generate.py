@@ -2,10 +2,10 @@
 
     python deploy/generate.py
 
-- The chart's copies of crds/manifests/: Helm warns of links, and a copied chart would lack what they lead to.
+- The chart's copies of crds/manifests/: Helm warns about links, and a copied chart would lack their targets.
 - The table of values in the chart's README, from the comments in values.yaml.
-- The kustomize bases, from the chart. What belongs to Helm (hooks, labels) is left out, and so are the account and the
-  rights of the migration: an overlay has those of its own CRDs, by ``restow rbac``.
+- The kustomize bases, from the chart, without Helm's parts (hooks, labels), and without the account and the rights of
+  the migration: an overlay has those for its own CRDs, from ``restow rbac``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _END: Final = "<!-- end of values -->\n"
 
 
 def crds() -> Iterator[tuple[Path, str]]:
-    """Yield each CRD's file in the chart, and what has to stand in it."""
+    """Yield each CRD's file in the chart, and its content."""
     for file in sorted((HERE.parent / "crds" / "manifests").glob("*.yaml")):
         yield CHART / "files" / "crds" / file.name, file.read_text(encoding="utf-8")
 
 
 def readme() -> tuple[Path, str]:
-    """Return the chart's README, with the table of values between its marks."""
+    """Return the chart's README, with the table of values between its markers."""
     file = CHART / "README.md"
     before, rest = file.read_text(encoding="utf-8").split(_BEGIN)
     rows = "".join(
@@ -77,12 +77,12 @@ def _values(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _cell(text: str) -> str:
-    """Return a comment as a cell: CRDs' names and Helm's words have characters that Markdown reads."""
+    """Return a comment as a cell, with characters escaped that have a meaning in Markdown."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def bases(helm: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each base's file and what has to stand in it."""
+    """Yield each base's file and its content."""
     for name, settings in BASES.items():
         command = [str(helm), "template", "restow", str(CHART), "--namespace", NAMESPACE]
         for setting in settings:
@@ -95,12 +95,12 @@ def bases(helm: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _is_hook(document: dict[str, Any]) -> bool:
-    """Say whether only Helm would run the object at its time."""
+    """Return whether the object is a hook, which only Helm runs at the right time."""
     return "helm.sh/hook" in (document["metadata"].get("annotations") or {})
 
 
 def _plain(value: Any) -> Any:
-    """Return a manifest without what only Helm reads."""
+    """Return a manifest without the parts that only Helm reads."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if not isinstance(value, dict):
@@ -114,9 +114,9 @@ def _plain(value: Any) -> Any:
 def _anywhere(document: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest that an overlay may move into another namespace.
 
-    kustomize rewrites ``metadata.namespace`` and what refers to objects, not other text: the pod says its own
-        namespace,
-    the variable of webhook/kustomization.yaml stands in the certificate's names, and no name contains a namespace.
+    kustomize rewrites only ``metadata.namespace`` and references to objects. Therefore the pod gets its namespace from
+    the downward API, the variable of webhook/kustomization.yaml replaces the namespace in the certificate's names, and
+    no name contains a namespace.
     """
     named = [document["metadata"], *([document["roleRef"]] if "roleRef" in document else [])]
     for each in named:
@@ -142,7 +142,7 @@ def _without_arguments(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Write them."""
+    """Write the generated files."""
     written = dict(crds())
     for file in (CHART / "files" / "crds").glob("*"):
         if file not in written:

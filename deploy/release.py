@@ -1,12 +1,12 @@
-"""``make release``: everything that a release consists of, in dist/release/, with the same bytes each time.
+"""``make release``: build all files of a release in dist/release/, with the same bytes each time.
 
     python deploy/release.py FOLDER [--sbom FILE]
 
-What is built depends on the files that git tracks, on the pinned build environment and on SOURCE_DATE_EPOCH (by default
-the time of the last commit), and on nothing else: archives are sorted and have one time, one owner and fixed modes.
+The files depend only on the files that git tracks, on the pinned build environment and on SOURCE_DATE_EPOCH (by default
+the time of the last commit): archives are sorted and have one time, one owner and fixed modes.
 
-Where the project is published stands in pyproject.toml, in ``[project.urls]``, and nowhere else. The links of the
-README in the wheel's metadata and the addresses in the krew manifest are made of it.
+Only ``[project.urls]`` in pyproject.toml has the project's address. The links of the README in the wheel's metadata and
+the addresses in the krew manifest are derived from it.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ exec restow "$@"
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What is released, and where it will be found.
+    """The project to release, and the addresses of the release.
 
     Attributes:
         project: the table ``[project]`` of pyproject.toml.
-        epoch: the time that every file gets, in seconds.
+        epoch: the time of every file, in seconds.
     """
 
     project: Mapping[str, Any]
@@ -64,32 +64,32 @@ class Release:
 
     @property
     def version(self) -> str:
-        """The version."""
+        """The version of the release."""
         return str(self.project["version"])
 
     @property
     def home(self) -> str:
-        """The project's page."""
+        """The address of the project."""
         return str(self.project["urls"]["Homepage"]).rstrip("/")
 
     @property
     def files(self) -> str:
-        """Where the files of this release are downloaded from."""
+        """The address for downloads of this release's files."""
         return f"{str(self.project['urls']['Releases']).rstrip('/')}/v{self.version}"
 
     @property
     def sources(self) -> str:
-        """Where the files of the tree are read at this release."""
+        """The address of the source tree at this release."""
         return f"{str(self.project['urls']['Source']).rstrip('/')}/blob/v{self.version}"
 
 
 def absolute_links(text: str, base: str) -> str:
-    """Return Markdown with its relative links as URLs: a package index shows the README without the tree."""
+    """Return Markdown with URLs in place of relative links: a package index shows the README without the tree."""
     return _LINK.sub(lambda link: f"{base}/{link['path']}", text)
 
 
 def packed(top: str, files: Mapping[str, Path | bytes], epoch: int, programs: frozenset[str] = frozenset()) -> bytes:
-    """Return a tar.gz of files below a folder, with the same bytes whoever makes it, and without links."""
+    """Return a reproducible tar.gz of files below a folder, without links."""
     archive = io.BytesIO()
     with (
         gzip.GzipFile(filename="", fileobj=archive, mode="wb", mtime=epoch) as zipped,
@@ -105,7 +105,7 @@ def packed(top: str, files: Mapping[str, Path | bytes], epoch: int, programs: fr
 
 
 def tracked(*folders: str) -> dict[str, Path]:
-    """Return the files of the tree that git tracks, by their path; those of folders by the path in the folder."""
+    """Return the tracked files of the tree by path; with ``folders``, their files by the path in the folder."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--", *folders]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")  # noqa: S603
     names = [name for name in listed if name and (ROOT / name).is_file()]
@@ -113,7 +113,7 @@ def tracked(*folders: str) -> dict[str, Path]:
 
 
 def distributions(release: Release, folder: Path) -> Path:
-    """Build the wheel and the sdist out of a copy of the tree; return the wheel."""
+    """Build the wheel and the sdist from a copy of the tree; return the wheel."""
     with tempfile.TemporaryDirectory(prefix="restow-release-") as scratch:
         copy = Path(scratch) / "restow"
         for name, source in tracked().items():
@@ -139,7 +139,7 @@ def distributions(release: Release, folder: Path) -> Path:
 
 
 def krew_manifest(release: Release, archive: str, digest: str) -> dict[str, Any]:
-    """Return the manifest of the plugin for krew."""
+    """Return the krew manifest of the plugin."""
     systems = [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]
     return {
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
@@ -165,7 +165,7 @@ def krew_manifest(release: Release, archive: str, digest: str) -> dict[str, Any]
 
 
 def archives(release: Release, wheel: Path) -> dict[str, bytes]:
-    """Return the archives of the chart, the manifests, the image's context and the plugin of kubectl, by name."""
+    """Return the archives of the chart, the manifests, the image's context and the kubectl plugin, by name."""
     version, epoch = release.version, release.epoch
     crds = {f"crds/{name}": path for name, path in tracked("crds/manifests").items() if name.endswith(".yaml")}
     bases = {f"kustomize/{name}": path for name, path in tracked("deploy/kustomize").items()}
@@ -187,7 +187,7 @@ def archives(release: Release, wheel: Path) -> dict[str, bytes]:
 
 
 def texts(release: Release) -> dict[str, str]:
-    """Return the completions of the shells and the manual pages, by name."""
+    """Return the shell completions and the manual pages, by name."""
     made = {f"man/{name}": text for name, text in pages(program, "restow", release.version).items()}
     for shell, name in _COMPLETIONS.items():
         completion = get_completion_class(shell)
@@ -197,7 +197,7 @@ def texts(release: Release) -> dict[str, str]:
 
 
 def build(release: Release, folder: Path, sbom: Path | None) -> None:
-    """Write a release into an empty folder, and the sums of all files."""
+    """Write a release into an empty folder, with the checksums of all files."""
     wheel = distributions(release, folder)
     for name, content in archives(release, wheel).items():
         (folder / name).write_bytes(content)

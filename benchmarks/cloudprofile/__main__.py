@@ -1,8 +1,8 @@
 """Measure ``restow operator`` with a large CloudProfile, many NamespacedCloudProfiles on it and many Shoots.
 
-Starts a control plane, puts the objects into its etcd, and starts the operator as a process of its own. Measured: the
-first statuses of all; what a change of the CloudProfile's spec costs until all are rendered again; the operator's
-memory; and how many objects a second its webhooks answer for, next to their rules in process.
+Starts a control plane, puts the objects into its etcd, and starts the operator as a separate process. Measures the time
+of the first statuses of all profiles; the cost of a change of the CloudProfile's spec until all are rendered again; the
+operator's memory; and the objects per second of its webhooks, compared with their rules in process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from tests.apiserver.profile_api import install
 _PARENT_PATH: Final = f"/apis/{GROUP}/{HUB}/cloudprofiles/{PARENT}"
 _QUOTA: Final = str(8 * 1024**3)
 _EVERY: Final = 0.5  # seconds
-_STUCK: Final = 120.0  # seconds without progress
+_STUCK: Final = 120.0  # seconds without progress before the run fails
 _TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 _MOST_CPU: Final = 0.5
 _LATE: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.GATEWAY_TIMEOUT)
@@ -62,7 +62,7 @@ _PATIENCE: Final = 5  # refusals
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What it took until all statuses were right."""
+    """The cost until all statuses were right."""
 
     what: str
     seconds: float
@@ -73,7 +73,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All that was measured."""
+    """All measurements."""
 
     settled: list[Settled]
     admission_seconds: float
@@ -85,7 +85,7 @@ class Found:
 
 
 async def measure(sizes: Sizes, requests: int) -> Found:
-    """Fill a control plane, run the operator, change the CloudProfile, ask the webhooks."""
+    """Fill a control plane, run the operator, change the CloudProfile, call the webhooks."""
     async with (
         ControlPlane(etcd_args={"quota-backend-bytes": _QUOTA}) as plane,
         Admin.of(plane.admin) as admin,
@@ -117,7 +117,7 @@ async def measure(sizes: Sizes, requests: int) -> Found:
 
 
 class _Meter:
-    """Counts requests and CPU from a beginning until every status was written."""
+    """Counts requests and CPU from a start until every status was written."""
 
     def __init__(self, plane: ControlPlane, admin: Admin, sizes: Sizes) -> None:
         self._plane = plane
@@ -131,7 +131,7 @@ class _Meter:
         self._begun = time.perf_counter()
 
     async def settled(self, what: str, operator: Operator) -> Settled:
-        """Wait until each NamespacedCloudProfile got its status, as long as there is progress."""
+        """Wait until each NamespacedCloudProfile has its status, as long as there is progress."""
         seen, since = -1, time.perf_counter()
         status = "PATCH namespacedcloudprofiles/status"
         while (written := (await self._requests() - self._before)[status]) < self._wanted:
@@ -149,14 +149,14 @@ class _Meter:
         return Settled(what, seconds, _cpu(operator) - self._used, plane, requests)
 
     async def _calm(self, operator: Operator) -> None:
-        """Wait until the operator has looked at what its own writes changed."""
+        """Wait until the operator has processed the events of its own writes."""
         used = -1.0
         while (now := _cpu(operator)) - used > _MOST_CPU * _EVERY:
             used = now
             await asyncio.sleep(2 * _EVERY)
 
     async def _requests(self) -> Counter[str]:
-        """Return how many requests for the family the API server has answered, by verb and resource."""
+        """Return the numbers of requests for the family that the API server has answered, by verb and resource."""
         found: Counter[str] = Counter()
         for labels, value in await self._admin.metric("apiserver_request_total", {"group": GROUP}):
             if labels["verb"] not in ("WATCH", "CONNECT") and labels["code"] != "0":
@@ -166,7 +166,7 @@ class _Meter:
 
 
 async def _change(admin: Admin, sizes: Sizes) -> tuple[float, int]:
-    """Change the CloudProfile; return how long the request took that was admitted, and how many were not in time."""
+    """Change the CloudProfile; return the duration of the admitted request, and the number of timed out ones."""
     refusals = 0
     while True:
         begun = time.perf_counter()
@@ -186,7 +186,7 @@ async def _wired(cluster: HttpCluster) -> bool:
 
 
 async def _listed(admin: Admin, plural: str, count: int) -> None:
-    """Wait until the API server's cache has what was put into etcd."""
+    """Wait until the API server's cache has the objects that were put into etcd."""
     while True:
         page = await admin.call("GET", f"/apis/{GROUP}/{HUB}/{plural}?limit=1")
         if len(page["items"]) + page["metadata"].get("remainingItemCount", 0) >= count:
@@ -208,7 +208,7 @@ def _memory(operator: Operator, field: str) -> float:
 
 
 def rules_table(costs: RuleCosts) -> Table:
-    """Return what the rules cost in process."""
+    """Return the costs of the rules in process."""
     rows = (
         ("status of a NamespacedCloudProfile that has none", f"{costs.status * 1000:.0f} ms of CPU"),
         ("status that is right already", f"{costs.same_status * 1000:.0f} ms of CPU"),
@@ -220,7 +220,7 @@ def rules_table(costs: RuleCosts) -> Table:
 
 
 def results(sizes: Sizes, found: Found) -> Result:
-    """Return the tables, and whether the claims hold."""
+    """Return the tables and the claims."""
     settled = tuple(
         (
             each.what,

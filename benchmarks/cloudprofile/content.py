@@ -1,4 +1,4 @@
-"""What the cluster of this benchmark holds: one CloudProfile, NamespacedCloudProfiles on it, and Shoots. Pure.
+"""The content of this benchmark's cluster: one CloudProfile, NamespacedCloudProfiles on it, and Shoots. Pure.
 
 Each NamespacedCloudProfile moves the end of one Kubernetes version and of one image version. Every second Shoot uses a
 NamespacedCloudProfile, the others the CloudProfile itself.
@@ -48,12 +48,12 @@ _EXPIRING: Final = [
 ]
 _LATER: Final = [{"classification": "expired", "startTime": "2099-06-01T00:00:00Z"}]
 _ONE_IN: Final = 10
-"""One image version in so many has a lifecycle; the API server stores 1.5 MiB of an object at most."""
+"""One image version in this number has a lifecycle; the API server stores at most 1.5 MiB of an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many versions the CloudProfile has, and how many objects use it."""
+    """The number of versions in the CloudProfile, and of objects that use it."""
 
     kubernetes: int
     images: int
@@ -61,7 +61,7 @@ class Sizes:
     shoots: int
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return the sizes as text."""
         return (
             f"{self.kubernetes} Kubernetes versions and {self.images:,} image versions, {self.children:,} "
             f"NamespacedCloudProfiles, {self.shoots:,} Shoots"
@@ -79,7 +79,7 @@ def profile(sizes: Sizes) -> Json:
 
 
 def changed_profile(sizes: Sizes) -> Json:
-    """Return its spec after a change: the last image version ends later."""
+    """Return the CloudProfile with a changed spec: the last image version ends later."""
     return _spec(sizes, "2099-03-01T00:00:00Z")
 
 

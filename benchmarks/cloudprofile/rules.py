@@ -1,7 +1,8 @@
-"""What the rules cost by themselves, and how many objects a second both webhooks answer for next to them.
+"""Measure the cost of the rules alone, and compare the objects per second of both webhooks with it.
 
-The webhooks are those of a running ``restow operator``, asked over TLS keep-alive by one connection. What a webhook
-does besides the rules: HTTP, TLS, reviews decoded and encoded, and for admission the profile read from the API server.
+The webhooks are those of a running ``restow operator``, called over one TLS keep-alive connection. In addition to the
+rules, a webhook does HTTP and TLS, decodes and encodes reviews, and for admission reads the profile from the API
+server.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _USER: Final = {"username": "bench", "groups": ["system:authenticated"]}
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Objects a second of one kind of review: by the webhook, and by its rules alone."""
+    """Objects per second of one kind of review: by the webhook, and by its rules alone."""
 
     what: str
     webhook: float
@@ -45,14 +46,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class RuleCosts:
-    """What the rules cost in process, without any request.
+    """The costs of the rules in process, without any request.
 
     Attributes:
-        status: seconds of CPU for the status of one NamespacedCloudProfile, when it has none yet.
-        same_status: the same, when it is right already.
-        change: seconds of CPU to judge a change of the CloudProfile, with all that use it.
-        status_bytes: the status of one NamespacedCloudProfile as JSON.
-        kept_bytes: what the operator keeps of it in memory.
+        status: seconds of CPU for the first status of one NamespacedCloudProfile.
+        same_status: seconds of CPU if the status is already right.
+        change: seconds of CPU to judge a change of the CloudProfile, with all profiles that use it.
+        status_bytes: the size of the status of one NamespacedCloudProfile as JSON.
+        kept_bytes: the size of the part that the operator keeps in memory.
     """
 
     status: float
@@ -63,7 +64,7 @@ class RuleCosts:
 
 
 def rule_costs(sizes: Sizes) -> RuleCosts:
-    """Measure the rules in process; the best of three, since others use the machine too."""
+    """Measure the rules in process; the best of three counts, because other programs use the machine too."""
     now, parent = datetime.now(UTC), profile(sizes)
     related = list(children(sizes))
     child = related[0]
@@ -96,7 +97,7 @@ def _cpu(call: Callable[[], Any]) -> float:
 
 
 async def measure_rates(port: int, sizes: Sizes, requests: int) -> list[Rates]:
-    """Ask both webhooks of an operator at this port."""
+    """Call both webhooks of an operator at this port."""
     large = profile(sizes)
     many = [shoot(sizes, number) for number in range(_SHOOTS_IN_A_REVIEW)]
     old = f"{GROUP}/{OLD}"
@@ -135,7 +136,7 @@ async def measure_rates(port: int, sizes: Sizes, requests: int) -> list[Rates]:
     for what, path, body, count, times, rules in cells:
         volley = await fire(Load(port, path, msgspec.json.encode(body), times, 1), _trust())
         _check(what, msgspec.json.decode(volley.answer)["response"])
-        rules()  # as each connection's first request, it does not count
+        rules()  # not counted, like each connection's first request
         begun = time.perf_counter()
         for _ in range(times):
             rules()
@@ -175,7 +176,7 @@ def _admission(obj: Json) -> Json:
 
 
 def _trust() -> ssl.SSLContext:
-    """Trust anyone: the operator's certificate is for another name than that of the clients here."""
+    """Return a context that verifies nothing: the operator's certificate has another name than the clients use here."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""Compare the time of a conversion by restow's webhook with that of a webhook that does nothing.
+"""Compare the time of a conversion by restow's webhook with the time of a webhook that does nothing.
 
-Start it with ``make bench-conversion`` or ``python -m benchmarks.conversion``; docs/benchmarks.md says what it does.
+Start it with ``make bench-conversion`` or ``python -m benchmarks.conversion``; docs/benchmarks.md describes it.
 """

@@ -28,7 +28,7 @@ QUICK = Plan(counts=(1, 100), sizes=(8,), rounds=1, requests=4, levels=(1, 1_500
 
 
 async def measure(plan: Plan, names: list[str]) -> tuple[dict[str, Any], dict[str, Result]]:
-    """Measure these sections, and return all that was found, for JSON, and what each section found."""
+    """Measure these sections; return all results for JSON, and the result of each section."""
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="restow-bench-") as folder:
         made = certificate(Path(folder))

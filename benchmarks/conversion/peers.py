@@ -1,8 +1,9 @@
-"""The section *peers*: restow's webhook in one process next to controller-runtime's on all cores, the same reviews.
+"""The section *peers*: compare restow's webhook in one process with controller-runtime's on all cores.
 
-A round is a short volley at each, one right after the other, in alternating order. Two figures are compared: objects
-per second, by the median of the rounds' ratios, and CPU per object (user and system time of the webhook's process from
-``/proc``, over all rounds), which a busy machine falsifies least. The answers of both must be the same objects.
+Both get the same reviews. A round is a short volley at each, one right after the other, in alternating order. The
+section compares two figures: objects per second, by the median of the rounds' ratios, and CPU per object (user and
+system time of the webhook's process from ``/proc``, over all rounds), which a busy machine distorts least. Both must
+answer with the same objects.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from benchmarks.tables import Result, Table
 
 __all__ = ["measure_peers"]
 
-_BUDGET: Final = 16_000_000  # bytes that a volley sends at most
+_BUDGET: Final = 16_000_000  # the most bytes of a volley
 _KILOBYTES: Final = 8
 
-#: Objects of a review, connections, and the ratio of rates that is wanted.
+#: Objects per review, connections, and the required ratio of rates.
 _CELLS: Final = ((1, 1, 2.2), (1, 8, 2.2), (100, 1, 1.6), (500, 1, 1.6))
 
 _RATES: Final = ("restow: objects/s", "controller-runtime: objects/s")
 _COSTS: Final = ("restow: CPU of an object, us", "controller-runtime: CPU of an object, us")
 
-#: What an API server takes from the metadata of an answer.
+#: The fields that an API server reads from the metadata of an answer.
 _METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One volley at one webhook: its objects, seconds, and CPU seconds of the webhook."""
+    """One volley at one webhook: its objects, its seconds, and the CPU seconds of the webhook."""
 
     objects: int
     seconds: float
@@ -53,7 +54,7 @@ class _Turn:
 
 
 async def measure_peers(made: Certificate, plan: Plan) -> Result:
-    """Compare the two on reviews of one object, of a hundred and of five hundred."""
+    """Compare the two webhooks on reviews of one, a hundred and five hundred objects."""
     result = Result(f"restow in one process, controller-runtime on {os.cpu_count()} cores: {PROFILE.what}")
     rows = []
     async with (
@@ -106,7 +107,7 @@ async def _round(
 
 
 def _objects(answer: bytes, name: str) -> list[Any]:
-    """Return the objects as an API server takes them from an answer."""
+    """Return the objects as an API server reads them from an answer."""
     response = msgspec.json.decode(answer)["response"]
     if response["result"]["status"] != "Success":
         message = f"{name} failed to convert: {response['result']}"

@@ -1,8 +1,8 @@
 """The kind that restow and controller-runtime both convert: a dense profile of cloud versions, 7.7 kB.
 
-Modelled on Gardener's CloudProfile: at v1 each version of Kubernetes and of a machine image has a classification and an
-expiration date, at v2 a list of lifecycle stages. Sixty versions of an object convert, each by functions. The same kind
-as Go types, with the same conversion, is in ``benchmarks/peers/controllerruntime``.
+The kind is modelled on Gardener's CloudProfile: at v1 each version of Kubernetes and of a machine image has a
+classification and an expiration date, at v2 a list of lifecycle stages. Functions convert the sixty versions of an
+object. ``benchmarks/peers/controllerruntime`` has the same kind as Go types, with the same conversion.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _fields(lifecycle: Any) -> Json:
 
 
 def profile_graph() -> Graph:
-    """Return the conversions of the profile: the functions of each version's fields, checked both ways."""
+    """Return the conversions of the profile: functions for each version's fields, checked in both directions."""
     version = rules.pair(("classification", "expirationDate"), "lifecycle", up=_lifecycle, down=_fields, loses="both")
     registry = Registry()
     registry.kind(GROUP, "Profile", hub="v2").spoke("v1")(
@@ -87,7 +87,7 @@ def _version(name: str, number: int) -> Json:
 
 
 def profile_object(number: int, _size: int = 0) -> Json:
-    """Return an object at v1; all are of the same size."""
+    """Return an object at v1; all have the same size."""
     spec = {
         "kubernetes": {"versions": [_version(f"1.{30 + index // 4}.{index % 4}", index) for index in range(20)]},
         "machineImages": [

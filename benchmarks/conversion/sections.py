@@ -1,4 +1,4 @@
-"""What is measured: volleys against both webhooks by turns, so that whatever the machine does hits both alike."""
+"""The sections: volleys at both webhooks in turns, so that other load on the machine affects both equally."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from benchmarks.tables import Ranged, Result, Shown, Table, ranged
 
 __all__ = ["SECTIONS", "Plan"]
 
-_BUDGET = 40_000_000  # bytes that a volley sends at most
+_BUDGET = 40_000_000  # the most bytes of a volley
 _LEVELS = {1: 0.050, 1_500: 1.0, 10_000: 6.0}  # KEP-95: objects of a request, seconds at the 99th percentile
 _PAIR = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much: objects per review, kilobytes of each, rounds, requests of a volley at most, bytes of a large one."""
+    """The amounts: objects per review, kilobytes of each, rounds, most requests of a volley, bytes of a large one."""
 
     counts: Sequence[int]
     sizes: Sequence[int]
@@ -38,7 +38,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One comparison: a workload's reviews of so many objects of such a size, over so many connections."""
+    """One comparison: a workload, and the number of objects per review, their size, and the connections."""
 
     workload: Workload
     count: int
@@ -50,8 +50,8 @@ class Cell:
 class Measured:
     """The two webhooks on one cell: medians over the rounds of p50, p99 (milliseconds) and objects per second.
 
-    ``over``, as a number ``ratio``, is the median of the rounds' ratios of p50s, restow's to the floor's: the volleys
-    of a round are neighbours in time, so the machine's speed cancels out.
+    ``over``, as a number ``ratio``, is the median of the rounds' ratios of restow's p50 to the floor's. The volleys of
+    a round are close in time, so the machine's speed cancels out.
     """
 
     cell: Cell
@@ -98,7 +98,7 @@ def _p99(volley: Volley) -> float:
 
 
 def _check(answer: bytes, cell: Cell, webhook: Webhook) -> None:
-    """A webhook cannot be fast by doing less."""
+    """Check that a webhook did all of its work."""
     response = msgspec.json.decode(answer)["response"]
     done = len(response.get("convertedObjects") or ())
     if response["result"]["status"] != "Success" or done != cell.count:
@@ -170,7 +170,7 @@ async def _service_levels(made: Certificate, plan: Plan) -> Result:
 
 
 def _memory_of(pid: int) -> dict[str, float]:
-    """Return the resident memory of a process in MiB: now (VmRSS) and at most so far (VmHWM)."""
+    """Return the resident memory of a process in MiB: the present one (VmRSS) and the maximum so far (VmHWM)."""
     lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {words[0].rstrip(":"): int(words[1]) / 1024 for words in lines if words[0] in ("VmRSS:", "VmHWM:")}
 

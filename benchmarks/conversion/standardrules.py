@@ -1,12 +1,13 @@
-"""Standard rules and the same conversions as a ``pair``: CPU time of one object with 80 items, each with such a field.
+"""Compare the CPU time of standard rules and of the same conversions as a ``pair``, on an object with 80 items.
 
     python -m benchmarks.conversion.standardrules [--record]
 
-The pair's functions are what an author would write: one function for each direction, for well-formed values only. The
-contenders take turns, so that a busy machine slows all; the figures are medians of the rounds' ratios.
+Each item has a field to convert. The pair's functions are those that an author would write: one for each direction,
+only for well-formed values. The contenders take turns, so that a busy machine slows all; the figures are medians of the
+rounds' ratios.
 
-Rules of texts remember the last ones, since the same texts recur in a cluster. The last column is for texts that never
-do: the rule without its memory.
+Rules for strings cache the last ones, because the same strings recur in a cluster. The last column is for strings that
+never recur: the rule without its cache.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ITEMS = 80
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """A standard rule, the pair that does the same, and a value of either side."""
+    """A standard rule, the equivalent pair, and a value of each side."""
 
     name: str
     standard: rules.Rule
@@ -149,7 +150,7 @@ def _time(convert: Callable[[], Any], times: int) -> float:
 
 
 def _without_memory(rule: rules.Rule) -> rules.Rule:
-    """Return the rule for texts that it has never met."""
+    """Return the rule without its cache of strings."""
     assert isinstance(rule, Lens)
     assert rule.standard is not None
     quick = {
@@ -161,8 +162,8 @@ def _without_memory(rule: rules.Rule) -> rules.Rule:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Microseconds of CPU of an item by the standard rule and by the pair; how many times as fast the standard rule is,
-    and how many times without its memory of texts.
+    """Microseconds of CPU per item by the standard rule and by the pair, and the speed of the standard rule as a
+    multiple of the pair's, with and without its cache of strings.
     """
 
     standard: float
@@ -175,7 +176,7 @@ def measured(contest: Contest, *, up: bool, rounds: int, times: int) -> Figures:
     """Measure one contest in one direction.
 
     Raises:
-        AssertionError: the contenders do not give the same object.
+        AssertionError: the contenders do not return the same object.
     """
     version, target = ("v1", "v2") if up else ("v2", "v1")
     obj = _object(version, contest.spoke if up else contest.hub)

@@ -1,4 +1,4 @@
-"""The webhooks, each a process of its own: restow's, the floor, and controller-runtime's."""
+"""The webhooks, each in a separate process: restow's, the floor, and controller-runtime's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A serving certificate, and what clients trust: the CA's PEM, and as a context."""
+    """A serving certificate, and its CA as PEM and as a TLS context for clients."""
 
     cert: Path
     key: Path
@@ -37,7 +37,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook at work: its port, the path of its reviews, its process."""
+    """A running webhook: its port, the path for reviews, its process."""
 
     name: str
     port: int
@@ -52,7 +52,7 @@ class Webhook:
 
 
 def certificate(folder: Path) -> Certificate:
-    """Make a certificate for localhost in ``folder``; its key is ECDSA, as restow's own are."""
+    """Make a certificate for localhost in ``folder``, with an ECDSA key like restow's own certificates."""
     authority = ControlPlaneAuthority.create()
     leaf = authority.issue_server(["localhost", "127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
     cert, key = folder / "tls.crt", folder / "tls.key"
@@ -72,7 +72,7 @@ async def floor(made: Certificate) -> AsyncIterator[Webhook]:
 
 @asynccontextmanager
 async def restow(made: Certificate, *, registry: str, crd_name: str) -> AsyncIterator[Webhook]:
-    """Run ``restow serve`` with a registry, as anybody would."""
+    """Run ``restow serve`` with a registry, as a user would."""
     program = [str(Path(sys.executable).with_name("restow")), "serve", "--registry", registry]
     pair = ["--cert", str(made.cert), "--key", str(made.key)]
     options = ["--bind", "127.0.0.1", "--port", "0", "--metrics-port", "0"]
@@ -114,7 +114,7 @@ async def _process(name: str, command: list[str], path: str) -> AsyncIterator[We
 
 
 class _Reading:
-    """Reads on, so that a full pipe never stops the process."""
+    """Reads a process's output continuously, so that a full pipe never blocks the process."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
         self._stream = stream

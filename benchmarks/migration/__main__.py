@@ -50,7 +50,7 @@ QUICK = Plan(
 
 
 async def measure(plan: Plan, names: list[str]) -> tuple[dict[str, Any], dict[str, Result]]:
-    """Measure these sections, and return all that was found, for JSON, and what each section found."""
+    """Measure these sections; return all results for JSON, and the result of each section."""
     herds = [herd for name in names for herd in SECTIONS[name].herds(plan)]
     async with serving(herds) as served, control_plane() as plane, Admin.of(plane.admin) as admin:
         environment = await _environment(admin)

@@ -1,6 +1,6 @@
-"""The administrator's requests that set the stage: CRDs, a few objects, the native migration, the API server's metrics.
+"""The administrator's requests that prepare runs: CRDs, a few objects, the native migration, the API server's metrics.
 
-Not restow's client: the stage is the same whatever state that one is in.
+This is not restow's client, so that the preparation does not depend on the state of that client.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-_STARTING = 60.0  # seconds that a resource may be busy initializing after its CRD changed
+_STARTING = 60.0  # seconds that a resource may take to initialize after its CRD changed
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+)\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class RequestFailedError(Exception):
-    """The API server refused a request of the stage; ``status`` is its answer's."""
+    """The API server refused a request of the preparation; ``status`` is the HTTP status."""
 
     def __init__(self, method: str, path: str, status: int, body: bytes) -> None:
         super().__init__(f"{method} {path}: {status} {body[:500].decode(errors='replace')}")
@@ -50,7 +50,7 @@ class Admin:
             yield cls(session)
 
     async def call(self, method: str, path: str, body: Any = None, *, content_type: str = JSON) -> Any:
-        """Send one request; again while the API server replaces a resource whose CRD changed.
+        """Send one request; repeat it while the API server replaces a resource whose CRD changed.
 
         Raises:
             RequestFailedError: the answer is not 2xx.
@@ -76,7 +76,7 @@ class Admin:
                 yield msgspec.json.decode(line)
 
     async def metric(self, name: str, labels: dict[str, str]) -> list[tuple[dict[str, str], float]]:
-        """Return the samples of one of the API server's metrics that have these labels."""
+        """Return the samples of an API server metric with these labels."""
         async with self._session.get("/metrics") as response:
             text = await response.text()
         samples = []

@@ -1,14 +1,14 @@
-"""The yardstick: the leanest asyncio program that does a migration's requests, and nothing else of a migration.
+"""The yardstick: the leanest asyncio program that sends a migration's requests, and does nothing else.
 
     python -m benchmarks.migration.bareloop '{"server": "https://127.0.0.1:6443", …}'
 
 Its best rate over several concurrencies is called the API server's saturation rate. It lists page by page (metadata
-only, the next page while the last one is worked on), sends each object's writes and checks each answer: its
-managedFields are decoded and compared with those that were meant. It imports nothing of restow. It has no retries, rate
-limits, reports, settling or pruning: any answer that is not as expected ends it with an error.
+only, with the next page requested during the work on the last one), sends each object's writes and checks each answer:
+it decodes the managedFields and compares them with the intended ones. It imports nothing of restow. It has no retries,
+rate limits, reports, settling or pruning: any unexpected answer ends it with an error.
 
-What keeps it lean: URLs and headers made once, bodies joined from bytes, typed decoding with the field sets left
-undecoded, no timers, cookies, compression or redirects, connections kept open, the cyclic garbage collector off.
+It is lean because it makes URLs and headers once, joins bodies from bytes, decodes typed values without the field sets,
+has no timers, cookies, compression or redirects, keeps connections open, and turns the cyclic garbage collector off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WriteKind: TypeAlias = Literal["combined", "identity", "empty", "two"]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do, as JSON on the command line.
+    """The job, as JSON on the command line.
 
     Attributes:
         server, ca, cert, key: the API server's URL, and files of a client certificate that it accepts.
@@ -39,7 +39,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             combined patch.
         concurrency: writes in flight.
         limit: objects per page.
-        renamed: what a field is called in field sets, and is to be called: all that its translation has to know.
+        renamed: the old and the new name of a field in field sets, which is all that the translation needs.
     """
 
     server: str
@@ -57,7 +57,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done, as JSON on stdout: seconds from the first LIST to the last answer, and CPU seconds therein."""
+    """The result, as JSON on stdout: seconds from the first LIST to the last answer, and CPU seconds in that time."""
 
     objects: int
     lists: int
@@ -79,7 +79,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """What is needed of an object's metadata."""
+    """The required fields of an object's metadata."""
 
     name: str
     namespace: str
@@ -108,7 +108,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class WrongAnswerError(Exception):
-    """The API server answered otherwise than the loop counts on."""
+    """The API server gave an answer that the loop does not expect."""
 
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -253,7 +253,7 @@ def _cpu() -> float:
 
 
 def main() -> None:
-    """Read the job from the command line, print what was done."""
+    """Read the job from the command line, print the result."""
     job = msgspec.json.decode(sys.argv[1], type=Job)
     gc.disable()
     sys.stdout.buffer.write(_encode(asyncio.run(measure(job))) + b"\n")

@@ -1,4 +1,4 @@
-"""Contenders run as processes of their own, so that CPU time and peak memory are theirs alone."""
+"""Run contenders as separate processes, so that CPU time and peak memory can be measured for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RunFailedError(Exception):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a process used from its start to its end, as the launcher writes it."""
+    """The resources that a process used from its start to its end, as the launcher writes them."""
 
     exit_code: int
     seconds: float
@@ -31,7 +31,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 async def run(command: list[str]) -> tuple[bytes, Usage]:
-    """Run a command to its end, from the checkout's root; return its stdout and what it used.
+    """Run a command in the checkout's root until it ends; return its stdout and the resources that it used.
 
     Raises:
         RunFailedError: the command's exit code is not 0.

@@ -1,7 +1,7 @@
-"""Who migrates: the bare loop, and restow as a command and as a library.
+"""The contenders: the bare loop, and restow as a command and as a library.
 
-Each contender brings a ``Subject`` from due to done and says how long it took; ``measure`` reads the meters around it
-and makes sure of what it has stored.
+Each contender migrates a ``Subject`` and returns the duration; ``measure`` reads the meters before and after, and
+verifies the stored objects.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REWRITE_CONCURRENCY = 16
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the contenders run."""
+    """The environment in which the contenders run."""
 
     plane: ControlPlane
     admin: Admin
@@ -52,7 +52,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What is known of a run from the contender's side; see ``Run``."""
+    """The contender's own data about a run; see ``Run``."""
 
     seconds: float
     process_seconds: float
@@ -66,8 +66,8 @@ class Contender:
     """One way to migrate.
 
     Attributes:
-        name: for the tables.
-        act: does it.
+        name: the name in tables.
+        act: does the migration.
         moves_entries: whether managedFields entries are at the new storage version afterwards.
         prunes: whether it prunes ``status.storedVersions``.
         in_control_plane: whether the control plane's CPU time includes the client's.
@@ -81,7 +81,7 @@ class Contender:
 
 
 async def measure(stage: Stage, subject: Subject, contender: Contender) -> Run:
-    """Let a contender migrate a subject that is due, and return what that took."""
+    """Let a contender migrate a subject that is due, and return the measured run."""
     requests_before = await subject.requests()
     before = read(stage.plane)
     converting = _converting(stage)
@@ -130,7 +130,7 @@ def bare_loop(write: WriteKind, concurrency: int) -> Contender:
 
 
 async def rewrite(stage: Stage, subject: Subject, version: str) -> None:
-    """Give all entries of a subject a version, unmeasured."""
+    """Move all entries of a subject to a version, without measuring."""
     await _bare(stage, subject, version, "combined", _REWRITE_CONCURRENCY)
 
 
@@ -186,7 +186,7 @@ def restow_library(**options: Any) -> Contender:
 
 
 def _migrated(report: dict[str, Any], subject: Subject) -> float:
-    """Make sure that restow reports success; return its durationSeconds."""
+    """Check that restow reports success; return its durationSeconds."""
     (crd,) = report["crds"]
     if report["result"] != "Succeeded" or crd["objects"]["rewritten"] != subject.count or not crd["pruned"]:
         raise RunFailedError(f"restow did not migrate {subject.name}: {report}")
@@ -194,7 +194,7 @@ def _migrated(report: dict[str, Any], subject: Subject) -> float:
 
 
 def _renamed(subject: Subject, version: str) -> tuple[str, str] | None:
-    """Return what a field was called, and is called at a version, where the two differ."""
+    """Return the old name of a field, and its name at a version, if the two differ."""
     if subject.variant is not Variant.CONVERTED:
         return None
     before, after = (f"f:{name}" for name in CONVERTED)

@@ -1,4 +1,4 @@
-"""The conversions of the custom resource that has some: v2 calls a field otherwise. Pure."""
+"""The conversions of the converted custom resource: v2 has another name for a field. Pure."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ registry = Registry()
 
 @registry.kind(GROUP, "Converted", hub="v2").spoke("v1")
 def v1() -> list[rules.Rule]:
-    """Return what differs between v1 and v2."""
+    """Return the rules between v1 and v2."""
     return [rules.rename(*(f"spec.{name}" for name in CONVERTED))]

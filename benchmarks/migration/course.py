@@ -1,4 +1,4 @@
-"""The course that contenders run: how much is measured, the objects, and one run at a time on them."""
+"""The course of the contenders: the amount of measurements, the objects, and one run at a time on them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much to measure.
+    """The amount of measurements.
 
     Attributes:
-        runs: rounds of each comparison.
-        objects: objects of the main comparison.
-        kind_objects: objects of the comparison of each kind of write.
-        concurrencies: of the bare loop, whose best rate is the saturation rate.
-        small, large: objects of the memory comparison; the large number is migrated only once.
-        repeats: how often a run that strangers disturbed is repeated.
+        runs: the rounds of each comparison.
+        objects: the objects of the main comparison.
+        kind_objects: the objects of the comparison of each kind of write.
+        concurrencies: those of the bare loop, whose best rate is the saturation rate.
+        small, large: the objects of the memory comparison; the large number is migrated only once.
+        repeats: the most repetitions of a run that other processes disturbed.
         patience: seconds to wait for a quiet machine before each run.
         scale: numbers of objects, and rounds with each; the objects' memory is compared too.
         watched: whether every run, not only one that needs it, waits until the garbage collector watches the objects
-            (up to half a minute after they were made), so that it does not begin to in the midst of a run.
+            (up to half a minute after their creation), so that it does not start in the middle of a run.
     """
 
     runs: int
@@ -53,11 +53,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Course:
-    """Runs contenders on herds and remembers every run.
+    """Runs contenders on herds and records every run.
 
-    A herd's objects are made when the first run needs them. An API server reads all objects of every resource again
-    every five minutes, to check its watch cache against etcd. A hundred thousand that wait for their turn would cost
-    a minute of its CPU in whichever run that falls into.
+    The first run that needs a herd creates its objects. An API server reads all objects of every resource again every
+    five minutes, to check its watch cache against etcd. A hundred thousand waiting objects would cost a minute of its
+    CPU during an arbitrary run.
     """
 
     stage: Stage
@@ -73,10 +73,10 @@ class Course:
         entries: Entries = Entries.OLD,
         begins: Callable[[], None] = _nothing,
     ) -> Run:
-        """Make the herd due, let the contender migrate it, and return what that took; call ``begins`` at the start.
+        """Make the herd due, let the contender migrate it, and return the run; call ``begins`` at the start.
 
         A run that other processes disturbed does not count and is repeated, as often as the plan allows. Only the CPU
-        time of these processes decides whether they disturbed it, not the result of the run.
+        time of these processes decides this, not the result of the run.
         """
         subject = await self._stocked(plural)
         for repeats in range(self.plan.repeats, -1, -1):
@@ -95,14 +95,14 @@ class Course:
         return run
 
     async def warm_up(self, plural: str, contender: Contender) -> None:
-        """Let a contender migrate a herd once for nothing: an API server that has just been started is slower."""
+        """Let a contender migrate a herd once without a result, because a newly started API server is slower."""
         if self.plan.runs > 1:
             subject = await self._stocked(plural)
             await subject.make_due(Entries.OLD, self._rewrite)
             await measure(self.stage, subject, contender)
 
     def turns(self, contenders: Sequence[Contender]) -> list[Contender]:
-        """Return the contenders in a new random order, so that none always follows the same other one."""
+        """Return the contenders in a random order, so that none always follows the same other one."""
         return self._order.sample(contenders, len(contenders))
 
     async def _stocked(self, plural: str) -> Subject:
@@ -117,5 +117,5 @@ class Course:
 
 
 def say(text: str) -> None:
-    """Tell how far the benchmark is."""
+    """Report the progress of the benchmark."""
     print(text, file=sys.stderr, flush=True)

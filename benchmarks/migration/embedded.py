@@ -1,4 +1,4 @@
-"""restow as a host program embeds it: one migration through the library, in a process of its own.
+"""restow in a host program: one migration through the library, in a separate process.
 
 python -m benchmarks.migration.embedded KUBECONFIG CRD '{"managed_fields": "translate", …}'
 """
@@ -18,7 +18,7 @@ from restow.migrator import Migration, Options
 
 
 async def measure(kubeconfig: str, name: str, options: Options) -> dict[str, Any]:
-    """Migrate one CRD and return restow's own report, with the clock and the CPU time from its call to its return."""
+    """Migrate one CRD; return restow's own report, with the wall time and the CPU time of the call."""
     async with connect(kubeconfig) as cluster:
         begun, cpu_before = time.perf_counter(), _cpu()
         report = await Migration(cluster, options).run([name])
@@ -35,7 +35,7 @@ def _cpu() -> float:
 
 
 def main() -> None:
-    """Read the command line, print what was measured as JSON."""
+    """Read the command line, print the measurements as JSON."""
     kubeconfig, name, options = sys.argv[1:]
     done = asyncio.run(measure(kubeconfig, name, Options(**msgspec.json.decode(options))))
     sys.stdout.buffer.write(msgspec.json.encode(done) + b"\n")

@@ -1,7 +1,7 @@
-"""Runs a command and writes what it used, as JSON: ``python -I -S launcher.py FILE COMMAND…``.
+"""Run a command and write the resources that it used, as JSON: ``python -I -S launcher.py FILE COMMAND…``.
 
-A process of its own, and a tiny one: on Linux a child inherits the peak memory of the process that started it, so a
-benchmark that starts its contenders itself would report its own peak for small ones.
+The launcher is a separate, small process: on Linux a child inherits the peak memory of the process that started it, so
+a benchmark that starts its contenders itself would report its own peak for small ones.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command to its end."""
+    """Run the command until it ends."""
     file, *command = sys.argv[1:]
     begun = time.perf_counter()
     child = os.posix_spawn(command[0], command, os.environ)

@@ -1,4 +1,4 @@
-"""The custom resource that is migrated: its CRD in four variants, and what two appliers say of an object."""
+"""The custom resource that is migrated: its CRD in four variants, and the manifests of two appliers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Json: TypeAlias = dict[str, Any]
 GROUP = "bench.restow.dev"
 VERSIONS = ("v1", "v2")
 APPLIERS = ("gitops", "autoscaler")
-CONVERTED = ("image", "containerImage")  # what a field is called at v1, and at v2 of the variant that is converted
+CONVERTED = ("image", "containerImage")  # the name of a field at v1, and at v2 of the converted variant
 
 
 class Variant(StrEnum):
-    """What distinguishes a set of objects.
+    """The variant of a set of objects.
 
     - ``plain``: v1 and v2 have the same schema; two appliers own the objects.
-    - ``untracked``: the same without managedFields, which only the empty patch migrates without adding any.
-    - ``defaulted``: v2 has a default that v1 does not know.
-    - ``converted``: v2 calls a field otherwise, and a webhook converts.
+    - ``untracked``: the same without managedFields; only the empty patch migrates them without adding any.
+    - ``defaulted``: v2 has a default that v1 does not have.
+    - ``converted``: v2 has another name for a field, and a webhook converts.
     """
 
     PLAIN = "plain"
@@ -49,7 +49,7 @@ def conversion(url: str, ca: bytes) -> Json:
 
 
 def crd(plural: str, variant: Variant, storage: str, converted_by: Json | None = None) -> Json:
-    """Return the CRD, namespaced; with strategy None where it does not say what converts it."""
+    """Return the namespaced CRD, with strategy None unless ``converted_by`` is given."""
     singular = plural.removesuffix("s")
     kind = singular.capitalize()
     return {
@@ -81,7 +81,7 @@ def versions(variant: Variant, storage: str) -> list[Json]:
 
 
 def applied_by(manager: str, name: str) -> Json:
-    """Return what one applier says of an object, besides its type."""
+    """Return one applier's manifest of an object, without its type."""
     if manager == "autoscaler":
         return {"metadata": {"name": name, "annotations": {"autoscaler/decided": "3"}}, "spec": {"replicas": 3}}
     return {

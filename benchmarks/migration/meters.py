@@ -1,4 +1,4 @@
-"""CPU time: of the control plane's processes, and of everything that runs on the machine (Linux only)."""
+"""CPU time of the control plane's processes, and of all processes on the machine (Linux only)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["Reading", "quiet", "read"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SAMPLE = 0.3  # seconds
-_QUIET = 0.2  # cores that a machine with nothing to do stays below
+_QUIET = 0.2  # cores; the limit below which a machine counts as idle
 _DIGESTION = 30.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Seconds: on the clock, of CPU by each process of the control plane, of CPU by the whole machine."""
+    """Seconds of the clock, of CPU by each process of the control plane, and of CPU by the whole machine."""
 
     clock: float
     plane: dict[str, float]
     machine: float
 
     def since(self, earlier: Reading) -> Reading:
-        """Return what passed in between."""
+        """Return the difference to an earlier reading."""
         plane = {name: used - earlier.plane.get(name, 0.0) for name, used in self.plane.items()}
         return Reading(self.clock - earlier.clock, plane, self.machine - earlier.machine)
 
 
 def read(plane: ControlPlane) -> Reading:
-    """Read the clocks now."""
+    """Read all clocks."""
     user, nice, system, idle, iowait, irq, softirq, *_ = (
         int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     )
@@ -42,9 +42,9 @@ def read(plane: ControlPlane) -> Reading:
 
 
 async def quiet(plane: ControlPlane, patience: float) -> None:
-    """Wait until the control plane has digested the last changes, and no other process uses the CPU.
+    """Wait until the control plane has processed the last changes, and no other process uses the CPU.
 
-    For the latter at most ``patience`` seconds: not every machine gets quiet.
+    The wait for other processes takes at most ``patience`` seconds, because not every machine becomes quiet.
     """
     begun = time.perf_counter()
     calm = 0

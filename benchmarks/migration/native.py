@@ -1,4 +1,4 @@
-"""The cluster's own StorageVersionMigration: one object of an API that is off by default up to Kubernetes 1.36."""
+"""The cluster's own StorageVersionMigration, an API that is disabled by default up to Kubernetes 1.36."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def control_plane() -> ControlPlane:
 
 
 def native() -> Contender:
-    """Return the cluster's own migration, which leaves managedFields as they are.
+    """Return the cluster's own migration, which leaves managedFields unchanged.
 
-    Its seconds are those between its conditions Running and Succeeded, its process seconds those from its creation on,
-    its client is the controller manager. Before it begins, it waits until the garbage collector's cache has come as far
-    as the resource was when it was asked; without writes that takes until the next bookmark, up to a minute. A write
-    to another object of the resource spares it that wait here.
+    Its seconds are the time between its conditions Running and Succeeded, its process seconds the time since its
+    creation, its client is the controller manager. Before it starts, it waits until the garbage collector's cache has
+    reached the resourceVersion of the request; without writes this takes until the next bookmark, up to a minute. Here
+    a write to another object of the resource avoids this wait.
     """
     return Contender("native StorageVersionMigration", _act, moves_entries=False, in_control_plane=True)
 
@@ -62,7 +62,7 @@ async def _act(stage: Stage, subject: Subject) -> Act:
 
 
 async def _follow(stage: Stage, subject: Subject, name: str, version: str) -> float:
-    """Watch a migration until it has succeeded; return when it began."""
+    """Watch a migration until it has succeeded; return when it started."""
     running = 0.0
     touched = False
     watch = f"{_MIGRATIONS}?watch=true&fieldSelector=metadata.name%3D{name}&resourceVersion={version}"

@@ -1,4 +1,4 @@
-"""What others notice of a migration: the latency of a client that reads something else meanwhile."""
+"""The effect of a migration on others: the latency of a client that reads another object meanwhile."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["NEIGHBOUR"]
 _HERD = "gizmos"
 _READ = "/api/v1/namespaces/default"
 _EVERY = 0.02  # seconds between two reads
-_RATE = 50  # writes per second of the migration that holds back
+_RATE = 50  # writes per second of the rate-limited migration
 
 
 @asynccontextmanager
 async def _reading(admin: Admin) -> AsyncIterator[list[float]]:
-    """Read an object that no contender migrates, again and again; collect the seconds that each answer took."""
+    """Read an object that no contender migrates repeatedly; collect the seconds of each answer."""
     took: list[float] = []
 
     async def read() -> None:

@@ -1,4 +1,4 @@
-"""The cost of proof: a run on objects that are current, compared with the migration that made them so."""
+"""The cost of proof: a run on objects that are current, compared with the migration before it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["PROOF"]
 
 _PLURAL = "provens"
 _MANY = 50_000
-"""Objects from which on one round has to do: it takes minutes."""
+"""From this number of objects one round has to suffice, because it takes minutes."""
 
 
 async def _resource_versions(subject: Subject) -> str:
-    """A digest of every object's resourceVersion, by which a write that stored something shows."""
+    """Return a digest of every object's resourceVersion, which changes with every write that stores something."""
     digest = hashlib.sha256()
     async for name, version in subject.resource_versions():
         digest.update(msgspec.json.encode([name, version]))

@@ -1,4 +1,4 @@
-"""What runs measured, and what follows from it: medians and shares. Pure."""
+"""The measurements of runs, and the medians and shares derived from them. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Run:
     """One migration of all objects by one contender.
 
     Attributes:
-        seconds: the migration itself, by the contender's own clock: from its first request about the migration (for
-            the bare loop, from its first LIST) to its end.
-        process_seconds: the whole command, its start and end included; equal to ``seconds`` where there is none.
+        seconds: the duration of the migration, by the contender's own clock: from its first request about the migration
+            (for the bare loop, from its first LIST) to its end.
+        process_seconds: the duration of the whole command with its start and end; equal to ``seconds`` without one.
         client_cpu: CPU seconds of the whole client process.
-        engine_cpu: those of ``seconds`` alone, or None where the contender cannot tell.
-        peak_kib: most memory of the client process (resident), or None.
+        engine_cpu: CPU seconds within ``seconds``, or None if the contender does not report them.
+        peak_kib: the peak resident memory of the client process, or None.
         server_cpu, etcd_cpu, plane_cpu: CPU seconds of kube-apiserver, etcd, and the whole control plane.
-        webhook_cpu: CPU seconds of the conversion webhook, whoever asks it.
-        foreign_cpu: CPU seconds of everything on the machine that is neither control plane, webhook nor client.
+        webhook_cpu: CPU seconds of the conversion webhook, for all of its clients.
+        foreign_cpu: CPU seconds of all processes on the machine except control plane, webhook and client.
         in_control_plane: whether the client is a part of the control plane, and ``plane_cpu`` includes its CPU.
-        writes, lists, reads: requests for these objects as the API server itself counted them.
+        writes, lists, reads: requests for these objects, counted by the API server.
     """
 
     contender: str
@@ -51,21 +51,21 @@ class Run:
 
     @property
     def server_cores(self) -> float:
-        """How many cores the API server worked on during the migration.
+        """The number of cores that the API server used during the migration.
 
-        Contenders that send the same writes make it do the same work for each object, so this is their rate in units of
-        what the machine was able to do at that moment, which on shared hardware changes by a half within minutes.
+        Contenders that send the same writes cause the same work per object in the API server. Therefore this is their
+        rate relative to the machine's speed at that time, which on shared hardware changes by half within minutes.
         """
         return self.server_cpu / self.seconds
 
     @property
     def foreign_cores(self) -> float:
-        """How many cores strangers kept busy."""
+        """The number of cores that other processes used."""
         return self.foreign_cpu / self.process_seconds
 
     @property
     def all_cpu(self) -> float | None:
-        """CPU seconds of all for the migration alone, the webhook's among them; what a busy machine falsifies least."""
+        """CPU seconds of all processes for the migration, including the webhook; a busy machine distorts them least."""
         if self.in_control_plane:
             return self.plane_cpu + self.webhook_cpu
         return None if self.engine_cpu is None else self.plane_cpu + self.webhook_cpu + self.engine_cpu
@@ -77,9 +77,9 @@ class Summary:
 
     Attributes:
         rate, slowest, fastest: objects per second, and their range.
-        process_rate: with the start and end of the client process.
-        server_cores: how many cores the API server worked on, see ``Run.server_cores``.
-        foreign: how many cores strangers kept busy meanwhile.
+        process_rate: objects per second with the start and end of the client process.
+        server_cores: the number of cores that the API server used, see ``Run.server_cores``.
+        foreign: the number of cores that other processes used meanwhile.
     """
 
     contender: str
@@ -131,10 +131,10 @@ def summary(runs: Sequence[Run]) -> Summary:
 
 
 def fastest(summaries: Iterable[Summary]) -> Summary:
-    """Return the one with the highest median rate."""
+    """Return the summary with the highest median rate."""
     return max(summaries, key=lambda each: each.rate)
 
 
 def busiest(summaries: Iterable[Summary]) -> Summary:
-    """Return the one that kept the API server at work the most."""
+    """Return the summary with the highest load on the API server."""
     return max(summaries, key=lambda each: each.server_cores)

@@ -1,4 +1,4 @@
-"""How it goes with the number of objects: rate, cost per object, and memory, from a thousand to a hundred thousand."""
+"""Scaling with the number of objects: rate, cost per object, and memory, from a thousand to a hundred thousand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _herds(plan: Plan) -> list[Herd]:
 
 
 async def _start(course: Course, command: Contender) -> float:
-    """Return the CPU seconds of a run without objects: Python, imports, TLS, what is looked at first, the prune."""
+    """Return the CPU seconds of a run without objects: Python, imports, TLS, the first checks, the prune."""
     runs = [await course.run(_EMPTY.plural, command) for _ in range(min(course.plan.runs, 3))]
     return median(run.client_cpu for run in runs)
 

@@ -1,4 +1,4 @@
-"""What a section of the benchmark is."""
+"""The type of a section of the benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Section"]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of the benchmark: the objects it needs, and what it measures on them."""
+    """One part of the benchmark: the objects that it needs, and the measurement on them."""
 
     herds: Callable[[Plan], Sequence[Herd]]
     measure: Callable[[Course], Awaitable[Result]]

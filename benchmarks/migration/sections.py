@@ -1,6 +1,6 @@
-"""What is measured: one function per section.
+"""The sections: one function for each.
 
-Contenders take turns, round by round, so that whatever else happens on the machine hits all of them alike.
+Contenders take turns, round by round, so that other load on the machine affects all of them equally.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from restow.migrator import Options
 __all__ = ["BY_DEFAULT", "SECTIONS"]
 
 _KEPT = 2  # concurrencies of the bare loop that are still measured after the first round
-_CONCURRENCY = Options().concurrency  # of the bare loop where it is compared with restow
+_CONCURRENCY = Options().concurrency  # of the bare loop in comparisons with restow
 
 
 async def _throughput(course: Course) -> Result:
@@ -183,4 +183,4 @@ SECTIONS = {
 """The sections by name, in the order in which they are measured."""
 
 BY_DEFAULT = tuple(name for name in SECTIONS if name not in ("scale", "proof"))
-"""The sections that are measured by default: those that take minutes."""
+"""The sections that are measured by default; the others take longer than minutes."""

@@ -1,4 +1,4 @@
-"""One migration by several processes, each a shard of the objects; the last one to end prunes."""
+"""One migration by several processes, one shard each; the last one to end prunes."""
 
 from __future__ import annotations
 

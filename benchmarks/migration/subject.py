@@ -1,11 +1,11 @@
-"""The objects to migrate, and the state that each run finds them in and leaves them in.
+"""The objects to migrate, and their state before and after each run.
 
-The same objects are migrated again and again, from v1 to v2 and from v2 to v1: after a run all are stored at one
-version, and the next run's storage version is the other. One object is really made by two server-side appliers; the
-others are copies of its bytes, put into etcd under their own names and uids, which takes seconds instead of minutes.
+The same objects are migrated repeatedly, from v1 to v2 and from v2 to v1: after a run all are stored at one version,
+and the next run's storage version is the other. Two server-side appliers create one real object; the others are copies
+of its bytes, put into etcd under their own names and uids, which takes seconds instead of minutes.
 
-Invariant: a run begins only when every object is stored at the old version with the entries it is to have, and counts
-only when every object is stored at the new version with the entries it was to get. Both are read from etcd.
+Invariant: a run starts only when every object is stored at the old version with the expected entries, and counts only
+if every object is then stored at the new version with the expected entries. Both states are read from etcd.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _PUTS = 100  # in one transaction; etcd allows 128
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 Rewrite = Callable[["Subject", str], Awaitable[None]]
-"""Gives all entries of a subject this version, by combined patches at it."""
+"""Moves all entries of a subject to this version, by combined patches at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Herd:
-    """Objects that a section needs: their CRD's plural, what they are like, and how many."""
+    """Objects that a section needs: their CRD's plural, their variant, and their number."""
 
     plural: str
     variant: Variant
@@ -46,14 +46,14 @@ class Herd:
 
 
 class Entries(StrEnum):
-    """At which version the managedFields entries are when a run begins: the old, or already the new storage version."""
+    """The version of the managedFields entries at the start of a run: the old or already the new storage version."""
 
     OLD = "old"
     NEW = "new"
 
 
 class WrongStateError(Exception):
-    """The objects are not in the state that a run is to find or to leave."""
+    """The objects are not in the state that is required before or after a run."""
 
 
 class Subject:
@@ -101,9 +101,9 @@ class Subject:
         await self._check("v1", "v1")
 
     async def make_due(self, entries: Entries, rewrite: Rewrite) -> None:
-        """Bring the objects to where a migration is due: stored at one version, the other one the storage version.
+        """Make a migration due: the objects are stored at one version, and the other one is the storage version.
 
-        A default is new only once: from v2 the objects of that variant go back to v1, which does not know the field.
+        A default is new only once. Therefore objects of that variant return from v2 to v1, which lacks the field.
         """
         if self.variant is Variant.DEFAULTED and self.storage == "v2":
             await self._flip()
@@ -119,7 +119,7 @@ class Subject:
         await self._check(old, self._entries_at)
 
     async def check_done(self, *, entries_moved: bool, pruned: bool) -> None:
-        """Make sure that the migration has done its work.
+        """Check that the migration has done its work.
 
         Raises:
             WrongStateError: objects, entries or ``status.storedVersions`` are not at the storage version.
@@ -134,17 +134,17 @@ class Subject:
             await self.settle_stored_versions()
 
     async def settle_stored_versions(self) -> None:
-        """Prune ``status.storedVersions`` for who does not do it."""
+        """Prune ``status.storedVersions`` for contenders that do not do it."""
         body = {"status": {"storedVersions": [self.storage]}}
         await self._admin.call("PATCH", f"{_CRDS}/{self.name}/status", body, content_type=MERGE)
 
     async def pruned(self) -> bool:
-        """Whether ``status.storedVersions`` names the storage version alone."""
+        """Return whether ``status.storedVersions`` names only the storage version."""
         found = await self._admin.call("GET", f"{_CRDS}/{self.name}")
         return bool(found["status"]["storedVersions"] == [self.storage])
 
     async def unprove(self) -> None:
-        """Take away the proof that a complete run of restow has left."""
+        """Remove the proof of a complete run of restow."""
         body = {"metadata": {"annotations": {ANNOTATION: None}}}
         await self._admin.call("PATCH", f"{_CRDS}/{self.name}", body, content_type=MERGE)
 
@@ -160,11 +160,11 @@ class Subject:
             more = f"&continue={token}"
 
     async def touch(self) -> None:
-        """Write to the resource, but to none of its objects."""
+        """Write to the resource, but not to the subject's objects."""
         await self._probe()
 
     async def requests(self) -> dict[str, int]:
-        """Return how many requests for these objects the API server has answered, by verb."""
+        """Return the numbers of requests for these objects that the API server has answered, by verb."""
         counts: dict[str, int] = {}
         about = {"group": GROUP, "resource": self.plural}
         for labels, value in await self._admin.metric("apiserver_request_total", about):
@@ -172,7 +172,7 @@ class Subject:
         return counts
 
     async def watched(self) -> bool:
-        """Whether the garbage collector watches these objects (again); it reads them all before it does."""
+        """Return whether the garbage collector watches these objects (again); before that, it reads them all."""
         about = {"group": GROUP, "resource": self.plural, "verb": "WATCH"}
         return any(value > 0 for _labels, value in await self._admin.metric("apiserver_longrunning_requests", about))
 
@@ -189,7 +189,7 @@ class Subject:
         return await self._probe() == self.storage
 
     async def _probe(self) -> str:
-        """Make and delete an object; return the version at which the API server stored it."""
+        """Create and delete an object; return the version at which the API server stored it."""
         path = self._path(self.storage, _NAMESPACES[0])
         body = {"apiVersion": f"{GROUP}/{self.storage}", "kind": self.kind, "metadata": {"name": "probe"}}
         await self._admin.call("POST", path, body)
@@ -203,7 +203,7 @@ class Subject:
         return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
     async def _template(self) -> dict[str, Any]:
-        """Let two appliers make one object, and return it as it is stored."""
+        """Let two appliers create one object, and return it as stored."""
         path = f"{self._path('v1', _NAMESPACES[0])}/widget-0"
         for manager in APPLIERS:
             body = {"apiVersion": f"{GROUP}/v1", "kind": self.kind, **applied_by(manager, "widget-0")}
@@ -228,7 +228,7 @@ class Subject:
                     await response.read()
 
     async def _check(self, stored: str, entries: str) -> None:
-        """Make sure of what etcd holds."""
+        """Check the objects in etcd."""
         tracked = (
             [] if self.variant is Variant.UNTRACKED else [(name, f"{GROUP}/{entries}") for name in sorted(APPLIERS)]
         )

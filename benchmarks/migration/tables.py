@@ -13,15 +13,15 @@ __all__ = ["costs_table", "rates_table"]
 def rates_table(
     heading: str, summaries: Iterable[Summary], ratio: str, to: float, cores: float, others: Collection[str] = ()
 ) -> Table:
-    """Return the rates of contenders, in the column ``ratio`` as a share of a rate.
+    """Return the rates of contenders, and in the column ``ratio`` their share of a reference rate.
 
     Args:
         heading: the heading of the table.
-        summaries: of the contenders, in the order of the rows.
-        ratio: what the share is one of.
-        to: that rate.
-        cores: how many cores of the API server that contender kept at work; the share of it is *at equal speed*.
-        others: contenders that make the API server do other work for each object, and have no such ratio.
+        summaries: the summaries of the contenders, in the order of the rows.
+        ratio: the heading of the share.
+        to: the reference rate.
+        cores: the API server's cores in the reference run; the share of them is *at equal speed*.
+        others: contenders that cause other work per object in the API server, and have no such ratio.
     """
     columns = (
         *("contender", "runs", "objects/s", "range", ratio, "at equal speed", "whole command, objects/s"),
@@ -47,7 +47,7 @@ def rates_table(
 
 
 def costs_table(heading: str, summaries: Iterable[Summary]) -> Table:
-    """Return the CPU time per object that contenders cost."""
+    """Return the CPU time per object of contenders."""
     columns = ("contender", "API server", "etcd", "webhook", "client", "client process", "in all")
     rows = tuple(
         (

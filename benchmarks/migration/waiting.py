@@ -12,7 +12,7 @@ _PATIENCE = 120.0  # seconds
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Ask again and again until a condition holds.
+    """Poll a condition until it holds.
 
     Raises:
         TimeoutError: the condition does not hold in time.

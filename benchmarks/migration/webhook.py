@@ -26,7 +26,7 @@ _REGISTRY = "benchmarks.migration.conversions:registry"
 
 @asynccontextmanager
 async def serving(herds: Iterable[Herd]) -> AsyncIterator[tuple[Json, Webhook] | None]:
-    """Run the webhook if a herd needs one; yields what its CRD says of it, and the webhook."""
+    """Run the webhook if a herd needs one; yield its CRD's ``spec.conversion``, and the webhook."""
     if all(herd.variant is not Variant.CONVERTED for herd in herds):
         yield None
         return

@@ -1,1 +1,1 @@
-"""``restow references`` on a cluster of many objects and Helm releases, next to kubectl with jq, and to Helm."""
+"""Compare ``restow references`` with kubectl with jq, and with Helm, on many objects and Helm releases."""

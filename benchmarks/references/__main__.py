@@ -1,7 +1,7 @@
-"""Measure ``restow references`` on a cluster of many objects and Helm releases, next to kubectl with jq, and to Helm.
+"""Compare ``restow references`` with kubectl with jq, and with Helm, on many objects and Helm releases.
 
-Starts a control plane, puts the objects into its etcd, and runs each contender as a process of its own, in turns. The
-API server's cache is warm: every resource is listed once before. Every contender has to find all that there is.
+Starts a control plane, puts the objects into its etcd, and runs each contender as a separate process, in turns. The API
+server's cache is warm: every resource is listed once before. Every contender has to find all references.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KIB: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: what the client used, what the control plane used meanwhile, and how many requests it answered."""
+    """One run: the resources that the client and the control plane used, and the number of answered requests."""
 
     contender: str
     found: int
@@ -77,7 +77,7 @@ async def _run(plane: ControlPlane, admin: Admin, contender: Contender, tools: T
 
 
 async def _reads(admin: Admin) -> int:
-    """Return how many lists and single reads of resources the API server has answered."""
+    """Return the number of lists and single reads of resources that the API server has answered."""
     samples = await admin.metric("apiserver_request_total", {})
     return int(sum(value for labels, value in samples if labels["verb"] in ("LIST", "GET") and labels["resource"]))
 
@@ -96,7 +96,7 @@ async def _fill(plane: ControlPlane, admin: Admin, sizes: Sizes) -> None:
 
 
 async def _listed(admin: Admin, path: str, count: int) -> None:
-    """Wait until a resource is served, and so many of its objects are listed."""
+    """Wait until a resource is served, and lists this number of objects."""
     async with asyncio.timeout(_PATIENCE):
         while True:
             try:
@@ -110,7 +110,7 @@ async def _listed(admin: Admin, path: str, count: int) -> None:
 
 
 def results(sizes: Sizes, runs: list[Measured]) -> Result:
-    """Return medians over the rounds, and whether the claims hold."""
+    """Return the medians over the rounds, and the claims."""
     rows = []
     for name in dict.fromkeys(each.contender for each in runs):
         own = [each for each in runs if each.contender == name]

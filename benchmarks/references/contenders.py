@@ -1,8 +1,8 @@
-"""Who looks for the old version: restow, kubectl with jq, Helm itself. Each is one shell command.
+"""The contenders that search for the old version: restow, kubectl with jq, Helm itself. Each is one shell command.
 
-helm-mapkubeapis, which rewrites releases by a file of mappings, is not among them: the module proxy refused its module.
-``helm list`` and one ``helm get manifest`` for each release stand in for what it has to read. For the
-last revision of a release, Helm lists all its revisions and decodes them.
+helm-mapkubeapis, which rewrites releases by a file of mappings, is not a contender, because the module proxy refused
+its module. ``helm list`` and one ``helm get manifest`` per release represent the reads that it needs. For the last
+revision of a release, Helm lists all its revisions and decodes them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["CONTENDERS", "Contender", "Tools"]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The programs, and the kubeconfig that they are given."""
+    """The programs, and their kubeconfig."""
 
     kubeconfig: Path
     kubectl: Path
@@ -31,13 +31,13 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to look for the old version.
+    """One way to search for the old version.
 
     Attributes:
-        name: in tables.
+        name: the name in tables.
         command: makes the shell command.
-        found: reads how much it found from its output.
-        expected: how much there is to find.
+        found: returns the number of found references from its output.
+        expected: the number of references to find.
         needs_helm: whether it runs Helm.
     """
 

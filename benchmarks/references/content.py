@@ -1,7 +1,7 @@
-"""What the cluster of this benchmark holds: custom resources of many kinds, and Helm releases of many revisions. Pure.
+"""The content of this benchmark's cluster: custom resources of many kinds, and Helm releases of many revisions. Pure.
 
-Every second kind has room for references. One object in a hundred refers to the old version: by a typed reference
-where there is room for one, otherwise by an ownerReference.
+Every second kind allows references. One object in a hundred refers to the old version: by a typed reference if its kind
+allows one, otherwise by an ownerReference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OLD: Final = f"{GROUP}/v1alpha1"
 SECRETS: Final = "/registry/secrets"
 
 _EVERY: Final = 100
-"""One object in so many refers to the old version."""
+"""One object in this number refers to the old version."""
 
 _NOTE: Final = 400
 _CONFIG_MAPS: Final = 40
@@ -45,7 +45,7 @@ _MADE: Final = "2026-01-01T00:00:00Z"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many objects of how many resources, and how many Helm releases of how many revisions."""
+    """The numbers of objects, resources, Helm releases, and revisions of a release."""
 
     objects: int
     resources: int
@@ -53,7 +53,7 @@ class Sizes:
     revisions: int
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return the sizes as text."""
         return (
             f"{self.objects:,} objects of {self.resources} resources, {self.releases} Helm releases of "
             f"{self.revisions} revisions"
@@ -81,7 +81,7 @@ def plurals(resources: int) -> list[str]:
 
 
 def crds(resources: int) -> Iterator[Json]:
-    """Yield the CRD whose old version is looked for, and those of the other kinds."""
+    """Yield the CRD whose old version the contenders search for, and the CRDs of the other kinds."""
     text = {"type": "string"}
     reference = {"type": "object", "properties": {"apiVersion": text, "kind": text, "name": text}}
     yield _crd("widgets", "Widget", {"type": "object"}, ("v1alpha1", "v1"))
@@ -115,7 +115,7 @@ def stored_objects(sizes: Sizes, namespace: str) -> Iterator[tuple[str, Json]]:
 
 def releases(sizes: Sizes, namespace: str) -> Iterator[tuple[str, Json]]:
     """Yield the key in etcd and the stored form of the Secret of each revision."""
-    chance = random.Random(0)  # what a chart holds hardly compresses further
+    chance = random.Random(0)  # the content of a chart can hardly be compressed further
     for number in range(sizes.releases):
         for revision in range(1, sizes.revisions + 1):
             secret = _release(number, revision, sizes.revisions, namespace, chance.randbytes(_CHART_BYTES))

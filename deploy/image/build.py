@@ -1,4 +1,4 @@
-"""``make image``: builds the container image where there is an engine, and says so where there is none.
+"""``make image``: build the container image, or report that there is no container engine.
 
     python deploy/image/build.py BASE TAG
 
@@ -23,7 +23,7 @@ _PINNED: Final = re.compile(r".+@sha256:[0-9a-f]{64}")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build; return the exit code: 0 done, 1 it could not be, 2 usage."""
+    """Build the image; return the exit code: 0 done, 1 no build was possible, 2 usage, or the engine's own code."""
     if len(arguments) != 2 or not _PINNED.fullmatch(arguments[0]):
         return _say("give the base with its digest, and a tag: make image BASE=python:3.13-slim@sha256:… TAG=restow", 2)
     base, tag = arguments
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _runs(engine: str) -> bool:
-    """Whether the engine is there and answers; a client without its daemon is none."""
+    """Return whether the engine is installed and answers; a client without its daemon does not count."""
     found = shutil.which(engine)
     if found is None:
         return False

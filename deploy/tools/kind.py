@@ -1,13 +1,13 @@
-"""``make test-kind``: the tests and the chart on a kind cluster, made for this run and deleted after it.
+"""``make test-kind``: test restow and the chart on a kind cluster, created for this run and deleted after it.
 
     python deploy/tools/kind.py BASE [PYTEST_ARGUMENT...]
 
-BASE is the Python image to build on, with its digest, as for ``make image``. Steps: a cluster; the image, built and
-loaded into it; the tests of tests/apiserver, by RESTOW_KUBECONFIG (what needs etcd or a control plane of its own says
-so and is skipped); the chart with each file of deploy/values/. Every step is tried although one before it failed,
-unless it builds on that one. The cluster is deleted whatever happens.
+BASE is the Python image to build on, with its digest, as for ``make image``. Steps: create a cluster; build the image
+and load it; run the tests of tests/apiserver with RESTOW_KUBECONFIG (tests that need etcd or a separate control plane
+skip with a reason); install the chart with each file of deploy/values/. A step runs even if an earlier one failed,
+unless it depends on that one. The cluster is always deleted.
 
-Exit codes: 0 all of it went well; 1 a step failed; 2 usage, or there is no Docker or no kind here.
+Exit codes: 0 all steps succeeded; 1 a step failed; 2 usage, or Docker or kind is missing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Final
 
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parent))  # tools.py, also where this file is loaded by its path
+sys.path.insert(0, str(Path(__file__).parent))  # tools.py, even if this file is loaded by its path
 from tools import find_tools
 
 from restow.controlplane.binaries import find_binaries
@@ -47,16 +47,16 @@ HELM_TIMEOUT: Final = "5m"
 
 @dataclass(frozen=True, slots=True)
 class _Installation:
-    """How the chart is installed with one file of values, on a cluster that has nothing but kind's own."""
+    """The installation of the chart with one file of values, on a new kind cluster."""
 
     flags: tuple[str, ...] = ()
     waits: bool = True
-    """Whether its pods can become ready here: there is no cert-manager to sign certificates."""
+    """Whether its pods can become ready, although there is no cert-manager to sign certificates."""
     upgraded: bool = False
-    """Whether it is upgraded as well: the hook of the migration runs then, and Helm waits for its Job."""
+    """Whether to upgrade it too, which runs the hook of the migration, and Helm waits for its Job."""
 
 
-_ANYWHERE: Final = ("--set", "networkPolicy.apiServerCIDRs={0.0.0.0/0}")  # the file's CIDR is an example's
+_ANYWHERE: Final = ("--set", "networkPolicy.apiServerCIDRs={0.0.0.0/0}")  # the CIDR in the file is an example
 INSTALLATIONS: Final = {
     "conversions-cert-manager.yaml": _Installation(waits=False),
     "conversions.yaml": _Installation(),
@@ -74,19 +74,19 @@ INSTALLATIONS: Final = {
         )
     ),
 }
-"""How each file of deploy/values/ is installed."""
+"""The installation for each file of deploy/values/."""
 
 _FOREIGN: Final = {
     "cert-manager.io": ("Certificate", "Issuer"),
     "monitoring.coreos.com": ("PrometheusRule", "ServiceMonitor"),
     "example.com": ("Widget", "Gadget"),
 }
-"""Kinds that the values files name and a new cluster lacks; their schemas do not matter here."""
+"""Kinds in the values files that a new cluster lacks; their schemas do not matter here."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run: which tools it uses, and what failed so far."""
+    """A run: its tools, and the failed steps so far."""
 
     python: str
     helm: str
@@ -95,7 +95,7 @@ class _Run:
     failed: list[str] = field(default_factory=list)
 
     def step(self, what: str, *command: str | Path, stdin: str | None = None, **environment: str) -> bool:
-        """Do one step; remember it by what it was where it fails."""
+        """Run one step; record ``what`` if it fails."""
         _say(what)
         done = subprocess.run(  # noqa: S603 - the program's own commands
             [str(part) for part in command],
@@ -112,7 +112,7 @@ class _Run:
 
 
 def main(arguments: Sequence[str], *, python: str = sys.executable) -> int:
-    """Do all of it; return the exit code. ``python`` runs pytest."""
+    """Run all steps; return the exit code. ``python`` runs pytest."""
     if not arguments or not arguments[0]:
         return _refuse("name the base of the image with its digest: make test-kind BASE=python:3.13-slim@sha256:…")
     if why := _missing():
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str], *, python: str = sys.executable) -> int:
 
 
 def _missing() -> str:
-    """Say what this machine lacks, in one line; nothing where it lacks nothing."""
+    """Return what this machine lacks, in one line; empty if it lacks nothing."""
     for tool in ("docker", "kind"):
         if shutil.which(tool) is None:
             return f"there is no {tool} here; install Docker and kind to run the tests on a kind cluster"
@@ -160,7 +160,7 @@ def _work(run: _Run, *, base: str, pytest_arguments: Sequence[str]) -> None:
 
 
 def _prepared(run: _Run) -> bool:
-    """Apply the CRDs that the values files are about."""
+    """Apply the CRDs that the values files name."""
     apply = (run.kubectl, "--kubeconfig", run.kubeconfig, "apply", "--server-side", "-f")
     documents = yaml.safe_dump_all(_crd(group, kind) for group, kinds in _FOREIGN.items() for kind in kinds)
     return run.step("applying foreign CRDs", *apply, "-", stdin=documents) and run.step(
@@ -195,7 +195,7 @@ def _crd(group: str, kind: str) -> dict[str, object]:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """Unwind, so that the cluster is deleted."""
+    """Unwind the stack, so that the cluster is deleted."""
     raise SystemExit(128 + number)
 
 

