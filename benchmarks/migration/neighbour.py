@@ -27,7 +27,7 @@ _RATE = 50  # writes per second of the rate-limited migration
 
 @asynccontextmanager
 async def _reading(admin: Admin) -> AsyncIterator[list[float]]:
-    """Read an object that no contender migrates repeatedly; collect the seconds of each answer."""
+    """Repeatedly read an object that no contender migrates; collect the seconds of each answer."""
     took: list[float] = []
 
     async def read() -> None:

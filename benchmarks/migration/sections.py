@@ -183,4 +183,4 @@ SECTIONS = {
 """The sections by name, in the order in which they are measured."""
 
 BY_DEFAULT = tuple(name for name in SECTIONS if name not in ("scale", "proof"))
-"""The sections that are measured by default; the others take longer than minutes."""
+"""The sections that are measured by default, which take minutes."""

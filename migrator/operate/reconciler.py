@@ -94,7 +94,7 @@ class Memory:
         self._crds[name] = _Remembered(proof=proof)
 
     def calm(self, name: str) -> None:
-        """Forget failures, because nothing is due, or the delay is not a failure."""
+        """Forget failures, because nothing is due."""
         known = self._crds.get(name)
         self._crds[name] = _Remembered(proof=known.proof if known is not None else "")
 

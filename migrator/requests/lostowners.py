@@ -51,7 +51,7 @@ class LostOwners:
 
     @classmethod
     def noted_on(cls, crd: Crd) -> LostOwners:
-        """Return the record in the CRD's annotation; an empty one if there is none or another client wrote it."""
+        """Return the record in the CRD's annotation; an empty one if there is none or it cannot be decoded."""
         try:
             record = msgspec.json.decode(crd.annotations.get(ANNOTATION, ""), type=_Record)
         except msgspec.MsgspecError:

@@ -1,1 +1,1 @@
-"""What the subcommands share: options, sessions with an API server, printing, progress, exit codes."""
+"""The common part of the subcommands: options, sessions with an API server, printing, progress, exit codes."""

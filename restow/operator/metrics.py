@@ -109,7 +109,7 @@ class OperatorMetrics:
         self._ends.labels(work).inc()
 
     def election(self, details: ElectionEvent) -> None:
-        """Record who leads; a replica that does not lead has an empty queue."""
+        """Record who leads; a replica that does not lead reports neither refused changes nor rules."""
         self._leading.labels(details.lease).set(details.leading)
         self._transitions.labels(details.lease).set(details.transitions)
         if not details.leading:

@@ -63,7 +63,7 @@ class Asked:
 
     Attributes:
         crds: the names of the CRDs. Without any, ``doctor`` runs with ``--namespace``.
-        namespaces: the namespaces whose objects are migrated; all if empty.
+        namespaces: the namespaces whose objects the commands access; all if empty.
         home: the namespace of the process, its ConfigMap and its Lease.
         everything: the commands run with ``--all``.
         prunes: ``migrate`` runs without ``--no-prune`` and ``--dry-run``.
@@ -125,5 +125,5 @@ class Asked:
 
     @property
     def places(self) -> tuple[str | None, ...]:
-        """The namespaces whose objects are migrated; None for all."""
+        """The namespaces whose objects the commands access; None for all."""
         return self.namespaces or (None,)
