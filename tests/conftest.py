@@ -24,6 +24,9 @@ from tests.logs import logging_restored
 os.environ.setdefault("RESTOW_SETTLE", "5")
 """Seconds. A minute, the default, is for requests that admission webhooks hold; a test that has some says so itself."""
 
+os.environ.setdefault("GOGC", "400")
+"""API servers, etcd and kubectl spend much of their time on collecting garbage; a test machine has the memory."""
+
 HERE = Path(__file__).parent
 
 PROFILE = os.environ.get("RESTOW_HYPOTHESIS_PROFILE", "default")
@@ -73,6 +76,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not kills(item.path) and item.get_closest_marker("apiserver") is None:
             # First among the marks, so that a test can say by one of its own what it leaves open, and why.
             item.add_marker(pytest.mark.filterwarnings("error::ResourceWarning"), append=False)
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector look at what tests make, and not again and again at ten thousand tests and all modules."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)

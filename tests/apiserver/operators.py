@@ -23,7 +23,7 @@ from restow.kube.resources import CRDS, LEASES, Resource
 from tests.apiserver.kind import Document
 from tests.apiserver.profile_api import uninstall
 from tests.apiserver.profile_controllers import World
-from tests.restow.commandline import RESTOW
+from tests.restow.forked import Forked, start_unforked
 
 __all__ = [
     "CONFIGURATIONS",
@@ -57,7 +57,7 @@ def free_port() -> int:
 class Operator:
     """One process. Its log grows while it runs."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Forked | asyncio.subprocess.Process) -> None:
         self.process = process
         self.log: list[str] = []
         self.port = self.probes = 0
@@ -65,17 +65,11 @@ class Operator:
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, *flags: str | Path) -> Self:
-        """Start one; return when it listens."""
-        process = await asyncio.create_subprocess_exec(
-            *RESTOW,
-            "operator",
-            *("--bind=127.0.0.1", "--metrics-port=0", "--drain-seconds=0.2"),
-            *map(str, flags),
-            cwd=ROOT,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
+    async def start(cls, *flags: str | Path, forked: bool = True) -> Self:
+        """Start one; return when it listens. One that is not forked has only its own imports in memory."""
+        start = Forked.start if forked else start_unforked
+        always = ("--bind=127.0.0.1", "--metrics-port=0", "--drain-seconds=0.2")
+        process = await start("operator", *always, *flags, cwd=ROOT, stderr=asyncio.subprocess.PIPE)
         started = cls(process)
         assert process.stderr is not None
         try:
@@ -156,10 +150,12 @@ class Starter:
         """Where API servers find the first one."""
         return f"https://127.0.0.1:{self.port}"
 
-    async def start(self, kubeconfig: Path, *flags: str | Path, port: int | None = None) -> Operator:
+    async def start(
+        self, kubeconfig: Path, *flags: str | Path, port: int | None = None, forked: bool = True
+    ) -> Operator:
         """Start one, at the port of the address unless another is given."""
         own = (f"--own-ca={self.url}", f"--kubeconfig={kubeconfig}", f"--port={self.port if port is None else port}")
-        operator = await Operator.start(*own, *flags)
+        operator = await Operator.start(*own, *flags, forked=forked)
         operator.namespace = self.namespace
         self.started.append(operator)
         return operator

@@ -26,7 +26,7 @@ from restow.conversion.server import (
     conversions_by_crd,
     run_alone,
 )
-from tests.restow.commandline import RESTOW
+from tests.restow.forked import Forked, start_unforked
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "docs" / "examples" / "provider" / "manifests"
@@ -39,17 +39,22 @@ _DEADLINE = 60.0
 class Instance:
     """One process. Ports are known once it is started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int, probes: int, log: list[bytes]) -> None:
+    def __init__(self, process: Forked | asyncio.subprocess.Process, port: int, probes: int, log: list[bytes]) -> None:
         self.process = process
         self.port = port
         self.probes = probes
         self.log = log
 
     @classmethod
-    async def start(cls, folder: Path, *, registry: str = PROVIDER, flags: Sequence[str] = ()) -> Self:
-        """Start one with the certificate in a folder; return when it listens."""
-        process = await asyncio.create_subprocess_exec(
-            *RESTOW,
+    async def start(
+        cls, folder: Path, *, registry: str = PROVIDER, flags: Sequence[str] = (), forked: bool = True
+    ) -> Self:
+        """Start one with the certificate in a folder; return when it listens.
+
+        One that is not forked has only its own imports in memory.
+        """
+        start = Forked.start if forked else start_unforked
+        process = await start(
             "serve",
             f"--registry={registry}",
             f"--cert={folder / CERTIFICATE}",
@@ -57,7 +62,6 @@ class Instance:
             *("--bind=127.0.0.1", "--port=0", "--metrics-port=0", "--drain-seconds=0.5"),
             *flags,
             cwd=ROOT,
-            stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
         assert process.stderr is not None

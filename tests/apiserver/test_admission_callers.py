@@ -99,7 +99,7 @@ async def test_nobody_is_told_names_and_no_review_costs_more_than_its_share(
     starter: Starter, cluster: HttpCluster, kubeconfig: Path, session: aiohttp.ClientSession
 ) -> None:
     """Ten reviews took 3.8 GB and both leases, and one told anybody the Shoots of every tenant."""
-    operator = await starter.start(kubeconfig, "--install-crds")
+    operator = await starter.start(kubeconfig, "--install-crds", forked=False)
     await wired(cluster)
     old, world, caller = Api(cluster, "v1beta1"), World(cluster), Caller(session, operator)
     await old.create(old.manifest("CloudProfile", "a", {"kubernetes": {"versions": [NEWEST, OLDEST]}}))

@@ -105,7 +105,7 @@ def _few_files() -> Iterator[None]:
 async def _attacked(cluster: HttpCluster, folder: Path) -> AsyncIterator[Attacked]:
     bundle, provider = certified(folder), Provider(cluster)
     with _few_files():
-        instance = await Instance.start(folder, flags=FLAGS)
+        instance = await Instance.start(folder, flags=FLAGS, forked=False)
     try:
         await provider.install(GATEWAYS, instance.port, bundle)
         for number in range(PARALLEL):

@@ -16,7 +16,7 @@ from restow.kube.client import HttpCluster
 from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Moment, Options
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
-from tests.restow.commandline import RESTOW
+from tests.restow.forked import Forked
 
 COUNT = 40
 
@@ -29,12 +29,10 @@ async def stored_old(kind: Kind) -> Kind:
     return kind
 
 
-async def start(proxy: Proxy, kind: Kind, *more: str) -> asyncio.subprocess.Process:
+async def start(proxy: Proxy, kind: Kind, *more: str) -> Forked:
     """``restow migrate`` through the proxy, as a process of its own."""
     arguments = ["migrate", kind.name, "--kubeconfig", str(proxy.kubeconfig), "--settle", "0", "-o", "json", *more]
-    return await asyncio.create_subprocess_exec(
-        *RESTOW, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
+    return await Forked.start(*arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
 
 
 async def assert_all_done(kind: Kind) -> None:
@@ -52,7 +50,7 @@ async def assert_all_done(kind: Kind) -> None:
 async def test_sigterm_finishes_writes_in_flight_and_reports_what_remains(stored_old: Kind, proxy: Proxy) -> None:
     """A pod that is evicted must leave no write half done, and say that it did not finish."""
     kind = stored_old
-    process: asyncio.subprocess.Process
+    process: Forked
     writes_at_signal = 0
 
     async def hook(seen: Seen) -> Fault | None:
@@ -84,7 +82,7 @@ async def test_sigterm_finishes_writes_in_flight_and_reports_what_remains(stored
 
 async def test_sigterm_ends_a_run_whose_server_answers_nothing(stored_old: Kind, proxy: Proxy) -> None:
     """A server that hangs would hold the pod until it is killed, and nobody would hear what remains."""
-    process: asyncio.subprocess.Process
+    process: Forked
 
     async def hook(seen: Seen) -> Fault | None:
         if seen.is_write and proxy.count("PATCH") >= 9:
@@ -119,7 +117,7 @@ async def test_sigterm_while_settling_ends_at_once(stored_old: Kind, proxy: Prox
 async def test_kill_at_any_request_and_run_again(stored_old: Kind, proxy: Proxy, request_number: int) -> None:
     """A node that dies takes no notice of where a run is; what it left must be right, and the next run finish it."""
     kind = stored_old
-    process: asyncio.subprocess.Process
+    process: Forked
     seen_requests = 0
 
     async def hook(_seen: Seen) -> Fault | None:

@@ -16,7 +16,7 @@ from restow.migrator import CrdReport, Migration, Options
 from restow.migrator.model.watermark import ANNOTATION
 from tests.apiserver.kind import Kind, entry_versions
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen
-from tests.restow.commandline import RESTOW
+from tests.restow.forked import Forked
 
 COUNT = 60
 CONCURRENCY = 4
@@ -34,8 +34,8 @@ async def run(proxy: Proxy, kind: Kind, *more: str, settle: str = "0") -> tuple[
     """``restow migrate`` through the proxy, as a process that can be killed; its exit code and report."""
     arguments = ["migrate", kind.name, "--kubeconfig", str(proxy.kubeconfig), "-o", "json", "--settle", settle]
     concurrency = ["--concurrency", str(CONCURRENCY), "--page-size", "20"]
-    process = await asyncio.create_subprocess_exec(
-        *RESTOW, *arguments, *concurrency, *more, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    process = await Forked.start(
+        *arguments, *concurrency, *more, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     KILLED[:] = [process.pid]
     out, _err = await process.communicate()

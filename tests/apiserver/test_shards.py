@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import signal
 from typing import Any
 
@@ -18,7 +17,7 @@ from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResu
 from tests.apiserver.access import Access, Right, on_crd, on_objects
 from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen
-from tests.restow.commandline import RESTOW
+from tests.restow.forked import Forked
 
 COUNT = 24
 
@@ -42,15 +41,11 @@ def result(report: CrdReport) -> MigrationResult:
     return MigrationReport((report,)).result
 
 
-async def process(proxy: Proxy, kind: Kind, *more: str, **environment: str) -> asyncio.subprocess.Process:
+async def process(proxy: Proxy, kind: Kind, *more: str, **environment: str) -> Forked:
     """Start ``restow migrate`` through the proxy."""
     arguments = ["migrate", kind.name, "--kubeconfig", str(proxy.kubeconfig), "-o", "json", "--settle", "0", *more]
-    return await asyncio.create_subprocess_exec(
-        *RESTOW,
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | environment,
+    return await Forked.start(
+        *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment
     )
 
 
@@ -145,7 +140,7 @@ async def test_one_that_dies_between_its_record_and_the_prune_is_made_up_for_by_
     """All parts are done and nobody pruned; whichever pod is started again sees it, and asks for no object."""
     kind = stored_old
     assert not (await shard(through_proxy, kind, 0, 2)).pruned
-    dying: asyncio.subprocess.Process
+    dying: Forked
 
     async def hook(seen: Seen) -> Fault | None:
         if seen.of_crd and seen.method == "PATCH" and seen.path.endswith("/status"):
@@ -178,7 +173,7 @@ async def test_one_that_dies_in_mid_run_is_not_complete(
 ) -> None:
     """A record that is left too early prunes what was never written."""
     kind, writes = stored_old, 0
-    dying: asyncio.subprocess.Process
+    dying: Forked
 
     async def hook(seen: Seen) -> Fault | None:
         nonlocal writes

@@ -30,7 +30,7 @@ from tests.faults.judge import Judge
 from tests.faults.scenario import Ending, Scenario, draw
 from tests.faults.widgets import NEW, OLD, Users, Widgets
 from tests.faults.world import Late, World
-from tests.restow.commandline import RESTOW
+from tests.restow.forked import Forked
 
 _WAITS = 0.1  # of their length, in the run under faults; a rerun waits as long as it wants
 _LIMIT = 360.0  # seconds: a seed that takes longer hangs, even on a slow machine
@@ -325,12 +325,7 @@ class _Run:
         options = ["--settle", "0", "--managed-fields", scenario.mode.value, "-o", "json"]
         options += ["--concurrency", str(scenario.concurrency), "--page-size", str(scenario.page_size)]
         options += ["--resume"] if scenario.resume else []
-        process = await asyncio.create_subprocess_exec(
-            *RESTOW,
-            *("migrate", self._widgets.name, "--kubeconfig", str(proxy.kubeconfig), *options),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        process = await Forked.start("migrate", self._widgets.name, "--kubeconfig", str(proxy.kubeconfig), *options)
         try:
             async with asyncio.TaskGroup() as group:
                 over = group.create_task(process.wait())

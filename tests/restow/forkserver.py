@@ -23,11 +23,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MODULE", "run"]
+__all__ = ["MODULE", "fork", "run"]
 
 MODULE = "tests.restow.forkserver"
 
 _LARGEST = 1024 * 1024  # bytes of a request
+#: What commands import while they run: all of kubernetes-asyncio takes a third of a second.
+_IMPORTED_LATE = ("kubernetes_asyncio.config", "kubernetes_asyncio.client.configuration")
 _lock = threading.Lock()
 _servers: dict[int, socket.socket] = {}
 
@@ -50,10 +52,7 @@ def run(
     ):
         given.write(stdin.encode())
         given.seek(0)
-        about = {"arguments": list(arguments), "cwd": str(cwd or Path.cwd()), "env": dict(env)}
-        with _lock:
-            files = [given.fileno(), out.fileno(), err.fileno(), theirs.fileno()]
-            socket.send_fds(_server(), [json.dumps(about).encode()], files)
+        fork(arguments, [each.fileno() for each in (given, out, err, theirs)], cwd=cwd, env=env)
         theirs.close()
         ours.settimeout(timeout)
         pid = _number(ours)
@@ -67,6 +66,17 @@ def run(
             stream.seek(0)
             texts.append(stream.read().decode().replace("\r\n", "\n"))
     return subprocess.CompletedProcess(list(arguments), code, *texts)
+
+
+def fork(arguments: Sequence[str], files: Sequence[int], *, cwd: Path | None, env: Mapping[str, str]) -> None:
+    """Have the server fork ``restow``.
+
+    ``files`` are the descriptors of its standard streams, and of a socket that gets the pid, and at the end the exit
+    code, each as a line. The caller closes its own copies.
+    """
+    about = {"arguments": list(arguments), "cwd": str(cwd or Path.cwd()), "env": dict(env)}
+    with _lock:
+        socket.send_fds(_server(), [json.dumps(about).encode()], files)
 
 
 def _number(connection: socket.socket) -> int:
@@ -107,8 +117,8 @@ def main() -> None:
     from restow.main import COMMANDS
     from restow.main import main as restow
 
-    for name in COMMANDS:
-        import_module(f"restow.commands.{name}")
+    for name in (*(f"restow.commands.{each}" for each in COMMANDS), *_IMPORTED_LATE):
+        import_module(name)
     gc.collect()
     gc.freeze()
     arguments = _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ from restow.crds import Crd
 from tests.conversion.server.apiserver import api_server
 from tests.conversion.server.gateways import CRD, CRD_DOCUMENT, CRD_NAME, GROUP, KIND, new, old
 from tests.conversion.server.webhooks import GATEWAYS, LOOPBACK, Authority
-from tests.restow.commandline import RESTOW, Ran, restow
+from tests.restow.commandline import Ran, restow
+from tests.restow.forked import Forked
 
 REGISTRY = "tests.conversion.server.gateways:registry"
 ROOT = Path(__file__).parents[2]
@@ -198,7 +199,7 @@ def test_crds_are_found_wherever_they_stand(crd_file: Path, tmp_path: Path) -> N
 class Served:
     """A server in a process of its own."""
 
-    process: Process
+    process: Forked
     port: int
     probes_port: int
     authority: Authority
@@ -240,8 +241,7 @@ async def served(authority: Authority, *arguments: str | Path) -> AsyncIterator[
     """Run one on free ports."""
     ports = ("--bind", LOOPBACK, "--port", "0", "--metrics-port", "0")
     files = ("--cert", str(authority.certificate), "--key", str(authority.key))
-    process = await asyncio.create_subprocess_exec(
-        *RESTOW,
+    process = await Forked.start(
         "serve",
         "--registry",
         REGISTRY,
