@@ -156,11 +156,14 @@ class Kind:
             await until(lambda: self._stores_at(storage), f"{self.name} is not stored at {storage}")
 
     async def _stores_at(self, version: str) -> bool:
+        """Whether a new object is stored at the version.
+
+        It is made by an apply, since an API server delays a POST for two seconds when the CRD is that new.
+        """
         if self._etcd is None:
             return await self._announced_at(version)
-        body = self.manifest(version, CANARY, spec={"size": 1})
         try:
-            await self.cluster.create(self.at(version), json.dumps(body).encode(), "default")
+            await self.apply(self.manifest(version, CANARY, spec={"size": 1}), CANARY)
             stored = await self.etcd.stored_object(self.group, self.plural, "default", CANARY)
             await self.cluster.delete(self.at(version), CANARY, "default")
         except ApiError:
