@@ -176,9 +176,9 @@ async def test_it_migrates(made: Made, home: Path, kind: Kind, accounts: Account
     assert await kind.stored_versions() == ["v1beta1"]
 
 
-def image(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
+def image(*arguments: str, path: str, checkout: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """What ``make image`` runs."""
-    command = [sys.executable, IMAGE / "build.py", *arguments]
+    command = [sys.executable, checkout / IMAGE.relative_to(ROOT) / "build.py", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": path})
 
 
@@ -190,15 +190,19 @@ def test_a_base_that_is_not_pinned_is_refused(base: str) -> None:
     assert "digest" in done.stderr
 
 
-def test_without_an_engine_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_engine_that_is_said(tmp_path: Path) -> None:
     """A client without its daemon is no engine; and the sentence says what was done instead."""
     pinned = f"python@sha256:{'0' * 64}"
     docker = tmp_path / "docker"
     docker.write_text('#!/bin/sh\ntest "$1" = build && echo "$@"\nexit 1\n')
     docker.chmod(0o755)
-    if not list((ROOT / "dist").glob("restow-*.whl")):
-        assert "dist/" in image(pinned, "restow:1", path=str(tmp_path)).stderr
-        return
-    done = image(pinned, "restow:1", path=str(tmp_path))
+    checkout = tmp_path / "checkout"  # what dist/ of the developer's own holds must not decide what is tested
+    shutil.copytree(IMAGE, checkout / IMAGE.relative_to(ROOT))
+    done = image(pinned, "restow:1", path=str(tmp_path), checkout=checkout)
     assert done.returncode == 1
+    assert "dist/ has to hold the one wheel that goes into the image, but holds none" in done.stderr
+    (checkout / "dist").mkdir()
+    (checkout / "dist" / "restow-1-py3-none-any.whl").touch()
+    done = image(pinned, "restow:1", path=str(tmp_path), checkout=checkout)
+    assert (done.returncode, done.stdout) == (1, "")
     assert "no container engine runs here" in done.stderr

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -509,9 +510,13 @@ class TestOnARealServer:
         assert caught.value.details.causes[0]["field"] == "metadata.labels"
 
     async def test_bad_request_and_media_type(self, cluster: HttpCluster, config_map: dict[str, Any]) -> None:
-        """Bodies that are no JSON, and patches that a resource does not take."""
+        """Bodies that are no JSON, patches of a type that a resource does not take, and verbs that it has not."""
         with pytest.raises(BadRequest):
             await cluster.create(CONFIG_MAPS, b"{", "default")
+        name: str = config_map["metadata"]["name"]
+        neither: Any = StrEnum("neither", {"TEXT": "text/plain"}).TEXT
+        with pytest.raises(UnsupportedMediaType):
+            await cluster.patch(CONFIG_MAPS, name, b"{}", "default", patch_type=neither)
         with pytest.raises(MethodNotAllowed):
             await cluster.delete(Resource("", "v1", "componentstatuses", namespaced=False), "absent")
 
