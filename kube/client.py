@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
 import socket
 import ssl
@@ -26,6 +27,7 @@ from yarl import URL
 
 from restow.kube.cluster import PatchType, Reply
 from restow.kube.credentials import ConnectionSettings, Credentials, load_connection
+from restow.kube.deadlines import Deadlines
 from restow.kube.errors import CertificateUntrusted, KubeError, TimedOut, Unauthorized, Unreachable, api_error
 from restow.kube.impersonation import Impersonation
 from restow.kube.resources import Resource
@@ -69,7 +71,7 @@ async def connect(
         context: as kubectl's flag.
         cluster, user: as kubectl's flags: names of the kubeconfig, in place of the context's own.
         impersonate: as kubectl's --as flags; replaces what the kubeconfig's user sets, field by field.
-        request_timeout: seconds for one whole request; does not apply to watches.
+        request_timeout: seconds for one whole request, 0 or infinity for no limit; does not apply to watches.
         now: the clock that decides when credentials have to be renewed.
 
     Raises:
@@ -104,7 +106,8 @@ class HttpCluster:
         self._credentials = credentials
         self._aside = aside
         connect_timeout = _ASIDE_CONNECT_TIMEOUT if aside else _CONNECT_TIMEOUT
-        self._timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=connect_timeout)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout)
+        self._deadlines = Deadlines(request_timeout or math.inf)
         connector = (
             aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=75)
             if not aside
@@ -122,6 +125,7 @@ class HttpCluster:
 
     async def close(self) -> None:
         """Close the session; requests in flight fail as Unreachable."""
+        self._deadlines.close()
         await self._session.close()
 
     @property
@@ -301,7 +305,7 @@ class HttpCluster:
         verb: str,
         target: str,
     ) -> Reply:
-        with PlainErrors(verb, target, self.host):
+        with PlainErrors(verb, target, self.host), self._deadlines.within():
             async with self._session.request(
                 method,
                 url,

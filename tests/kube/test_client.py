@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import logging
+import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -178,6 +179,31 @@ async def test_a_slow_server_times_out(head: bool, tmp_path: Path) -> None:
     async with answered(answer, tmp_path, request_timeout=0.2) as (cluster, server):
         with pytest.raises(TimedOut, match=f"list widgets.example.com in ns: {server.url} did not answer in time"):
             await cluster.list_page(WIDGETS, "ns")
+        forever.set()
+
+
+@pytest.mark.parametrize("seconds", [0.0, math.inf])
+async def test_a_request_can_have_no_time_limit(seconds: float, tmp_path: Path) -> None:
+    """``--request-timeout 0`` asks for no limit, and must not end every request."""
+    async with answered(always(200, b"{}"), tmp_path, request_timeout=seconds) as (cluster, _server):
+        assert (await cluster.get(WIDGETS, "w", "ns")).body == b"{}"
+
+
+async def test_a_client_that_is_closed_leaves_no_request_without_an_end(tmp_path: Path) -> None:
+    """A request in flight has no time limit any more once its client is closed, so it must fail at once."""
+    arrived, forever = asyncio.Event(), asyncio.Event()
+
+    async def answer(_request: web.BaseRequest) -> web.StreamResponse:
+        arrived.set()
+        await forever.wait()
+        return web.Response()
+
+    async with answered(answer, tmp_path) as (cluster, _server):
+        request = asyncio.create_task(cluster.get(WIDGETS, "w", "ns"))
+        await arrived.wait()
+        await cluster.close()
+        with pytest.raises(Unreachable):
+            await request
         forever.set()
 
 
