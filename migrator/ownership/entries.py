@@ -24,12 +24,14 @@ __all__ = [
     "ETCD_TAKES",
     "FIELD_MANAGER",
     "LARGE",
+    "LEFT_BEHIND",
     "Identity",
     "ManagedFieldsEntry",
     "corrupt",
     "fitted",
     "growth",
     "identity",
+    "is_readable",
     "left_behind",
     "merge",
     "readable",
@@ -44,7 +46,8 @@ FIELD_MANAGER = "restow-migrator"
 """The field manager of writes to objects; not the one from restow's User-Agent, which an embedder may use too."""
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
-_LEAVE = {FIELD_MANAGER, _BEFORE_FIRST_APPLY}
+LEFT_BEHIND = frozenset({FIELD_MANAGER, _BEFORE_FIRST_APPLY})
+"""Managers of entries that a run may have left; ``left_behind`` tells which of them it did leave."""
 
 Identity = tuple[str, str, str, str]
 
@@ -79,10 +82,11 @@ def corrupt(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
     API servers do not write such entries, but a restored or edited etcd may contain them. Source:
     ``decodeManagedFields`` of apimachinery's ``managedfields``.
     """
-    return frozenset(place for place, entry in enumerate(entries) if not _is_readable(entry))
+    return frozenset(place for place, entry in enumerate(entries) if not is_readable(entry))
 
 
-def _is_readable(entry: ManagedFieldsEntry) -> bool:
+def is_readable(entry: ManagedFieldsEntry) -> bool:
+    """Return whether the API server can read an entry; see ``corrupt``."""
     told = entry.operation in _OPERATIONS and entry.fields_type == "FieldsV1" and entry.api_version
     return bool(told) and fieldpath.is_readable(entry.fields)
 
@@ -122,7 +126,7 @@ def left_behind(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
     empty apply leaves ``before-first-apply`` as the only entry; an apply by another client leaves an entry of that
     client too.
     """
-    if all(entry.manager not in _LEAVE for entry in entries):
+    if all(entry.manager not in LEFT_BEHIND for entry in entries):
         return frozenset()
     ours = frozenset(
         place
