@@ -278,8 +278,23 @@ class HttpCluster:
         content_type: str = _JSON,
     ) -> Reply:
         async def send(connection: ConnectionSettings) -> Reply:
-            headers = _headers(connection, accept, None if body is None else content_type)
-            return await self._send(connection, method, _url(connection, path, params), headers, body, verb, target)
+            with PlainErrors(verb, target, connection.host), self._deadlines.within():
+                async with self._session.request(
+                    method,
+                    _url(connection, path, params),
+                    headers=_headers(connection, accept, None if body is None else content_type),
+                    data=body,
+                    timeout=self._timeout,
+                    allow_redirects=False,
+                    **_route(connection),
+                ) as response:
+                    answer = await response.read()
+                    status, said = response.status, response.headers
+            if _log.isEnabledFor(logging.DEBUG):
+                _log.debug("%s %s: %d, %d bytes", verb, target, status, len(answer))
+            if not 200 <= status < 300:
+                raise api_error(status=status, body=answer, headers=said, verb=verb, target=target)
+            return Reply(answer, _date(said.get("Date")), _warnings(said))
 
         return await self._authorized(send)
 
@@ -294,34 +309,6 @@ class HttpCluster:
         except Unauthorized:
             await self._credentials.refused(used)
         return await send(self._route_of(self._credentials.held))
-
-    async def _send(
-        self,
-        connection: ConnectionSettings,
-        method: str,
-        url: URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        verb: str,
-        target: str,
-    ) -> Reply:
-        with PlainErrors(verb, target, self.host), self._deadlines.within():
-            async with self._session.request(
-                method,
-                url,
-                headers=headers,
-                data=body,
-                timeout=self._timeout,
-                allow_redirects=False,
-                **_route(connection),
-            ) as response:
-                answer = await response.read()
-                status, said = response.status, response.headers
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s %s: %d, %d bytes", verb, target, status, len(answer))
-        if not 200 <= status < 300:
-            raise api_error(status=status, body=answer, headers=said, verb=verb, target=target)
-        return Reply(answer, _date(said.get("Date")), _warnings(said))
 
     def _route_of(self, connection: ConnectionSettings) -> ConnectionSettings:
         return connection if self._aside is None else self._aside(connection)

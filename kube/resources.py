@@ -60,18 +60,16 @@ class Resource:
 
         A namespaced resource without ``namespace`` means all namespaces, which is possible only for a collection.
         """
-        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace is not None:
-            parts += ["namespaces", quote(namespace, safe="")]
+            path += f"/namespaces/{quote(namespace, safe='')}"
         elif self.namespaced and name is not None:
             msg = f"{self.full_name} {name!r} is namespaced: a namespace is needed to address it"
             raise ValueError(msg)
-        parts.append(self.plural)
+        path += f"/{self.plural}"
         if name is not None:
-            parts.append(quote(name, safe=""))
-        if subresource is not None:
-            parts.append(subresource)
-        return "/".join(parts)
+            path += f"/{quote(name, safe='')}"
+        return path if subresource is None else f"{path}/{subresource}"
 
     def describe(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the name for messages: ``widgets.example.com/status namespace/name``."""

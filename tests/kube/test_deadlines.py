@@ -95,13 +95,17 @@ def test_the_errors_of_a_block_stay_what_they_are(run_in_virtual_time: RunInVirt
 
     async def main() -> None:
         deadlines = Deadlines(10)
-        with pytest.raises(KeyError), deadlines.within():
-            raise KeyError
-        with pytest.raises(KeyError), deadlines.within():
+
+        async def fail_when_cancelled() -> None:
             try:
                 await asyncio.sleep(11)
             except asyncio.CancelledError:
                 raise KeyError from None
+
+        with pytest.raises(KeyError), deadlines.within():
+            raise KeyError
+        with pytest.raises(KeyError), deadlines.within():
+            await fail_when_cancelled()
         await asyncio.sleep(1)  # the task is not left to be cancelled
 
     run_in_virtual_time(main())
