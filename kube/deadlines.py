@@ -1,7 +1,7 @@
 """One time limit for many blocks of code, and one timer of the event loop for all of them.
 
-``asyncio.timeout`` and aiohttp's total timeout set a timer for each request and cancel it again, which costs 8 µs of
-CPU more for each object that a migration writes. All requests of a client have the same limit, so the request that began
+``asyncio.timeout`` and aiohttp's total timeout set a timer for each request and cancel it again, which costs 8 µs more
+of CPU for each object that a migration writes. All requests of a client have the same limit, so the request that began
 first reaches it first: it is enough to keep the requests in order, and a timer for the oldest one.
 """
 
