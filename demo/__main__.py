@@ -113,7 +113,7 @@ async def _run_scenario(narration: Narration, plane: ControlPlane, objects: int)
 
 
 async def _version(plane: ControlPlane) -> str:
-    """Return the version that the binary prints: ``Kubernetes v1.36.3``."""
+    """Return the version that the binary prints: ``Kubernetes v1.37.1``."""
     asked = await asyncio.create_subprocess_exec(
         plane.binaries["kube-apiserver"], "--version", stdout=asyncio.subprocess.PIPE
     )

@@ -63,6 +63,7 @@ __all__ = [
     "api_error",
     "describe_failure",
     "first_error",
+    "one_line",
     "read_json",
 ]
 
@@ -164,7 +165,7 @@ class ApiError(KubeError):
     Attributes:
         status: the HTTP status.
         reason: ``v1.Status.reason`` (``"Conflict"``, ``"Expired"``, …); empty for a plain-text answer.
-        message: the server's message; at most 300 characters of a plain-text answer.
+        message: the server's message on one line; at most 300 characters of a plain-text answer.
         details: the object that the error is about; fields that the server left out are empty.
         verb, target: the request, e.g. ``"patch"``, ``"widgets.example.com a/b"``.
         retry_after: the server's ``Retry-After`` in seconds, or None.
@@ -272,7 +273,7 @@ class Invalid(ApiError):
             for cause in self.details.causes
         )
         if found := "; ".join(causes):
-            return found
+            return one_line(found)
         denied = self.message.startswith("admission webhook ")
         return self.message if denied else "the API server says that it is invalid"
 
@@ -349,7 +350,7 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
     error = kind(
         status=status,
         reason=said.reason,
-        message=said.message,
+        message=one_line(said.message),
         details=said.details,
         verb=verb,
         target=target,
@@ -364,8 +365,7 @@ def _read_status(body: bytes) -> _Status:
     with contextlib.suppress(msgspec.MsgspecError):
         if (said := _decoder.decode(body)) != _NOTHING_SAID:  # JSON that is not a Status decodes to this
             return said
-    text = " ".join(body.decode("utf-8", "replace").split())
-    return _Status(message=text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")
+    return _Status(message=one_line(body.decode("utf-8", "replace"), _LONGEST_TEXT))
 
 
 def _retry_after(headers: Mapping[str, str], details: StatusDetails | None) -> float | None:
@@ -411,6 +411,20 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def one_line(text: str, longest: int | None = None) -> str:
+    """Return a text on one line, for messages that a person reads: in a table, a log line or an Event.
+
+    Messages of API servers have several lines where they quote another error: several conflicts of an apply, and from
+    Kubernetes 1.37 on an object that cannot be decoded (apiserver's ``pkg/storage/errors.go``).
+
+    Args:
+        text: any text.
+        longest: the number of characters to keep; None keeps all.
+    """
+    line = " ".join(text.split())
+    return line if longest is None or len(line) <= longest else f"{line[:longest]}…"
 
 
 _FRAMES = 6  # the innermost ones

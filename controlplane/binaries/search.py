@@ -114,7 +114,7 @@ def _truth(name: str, text: str) -> bool:
     raise ControlPlaneError(message)
 
 
-DEFAULT_MINOR: Final = "1.36"
+DEFAULT_MINOR: Final = "1.37"
 """The default Kubernetes minor."""
 
 _FOLDER: Final = Path(__file__).parent / "kubernetes-minors"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from restow.kube.errors import one_line
 from restow.kube.resources import qualified_name
 
 __all__ = [
@@ -86,9 +87,7 @@ def again(what: str, attempt: int, attempts: int, why: str) -> str:
         attempts: the number of all attempts.
         why: the API server's message; the function cuts a long one.
     """
-    line = " ".join(why.split())
-    line = line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]}…"
-    return f"to {what} again (try {attempt + 1} of {attempts}): {line}"
+    return f"to {what} again (try {attempt + 1} of {attempts}): {one_line(why, _LONGEST_REASON)}"
 
 
 OWNERS_LOST = "OwnershipLost"

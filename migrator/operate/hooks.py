@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from restow.crds import Crd
 from restow.kube.clock import Clock
-from restow.kube.errors import describe_failure
+from restow.kube.errors import describe_failure, one_line
 from restow.migrator.model.callbacks import Moment
 from restow.migrator.model.options import Phase
 from restow.migrator.model.report import CrdReport, ObjectCounts, ObjectFailure, Requests
@@ -178,12 +178,7 @@ def first_failures(report: CrdReport) -> tuple[ObjectFailure, ...]:
     The messages contain no values of objects: ``restow.migrator.decide.errortable`` removes the API server's quotes.
     """
     first = heapq.nsmallest(_FIRST, report.failures, key=lambda each: (each.namespace, each.name))
-    return tuple(replace(each, message=_cut(each.message)) for each in first)
-
-
-def _cut(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return tuple(replace(each, message=one_line(each.message, _LONGEST)) for each in first)
 
 
 _FIRST = 3

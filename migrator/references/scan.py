@@ -25,7 +25,7 @@ import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.errors import ApiError, KubeError
+from restow.kube.errors import ApiError, KubeError, one_line
 from restow.kube.resources import CONFIG_MAPS, CRDS, Resource
 from restow.kube.retry import RetryingCluster, jittered, without_retries
 from restow.migrator.decide.errortable import ErrorAction, of_list_error
@@ -366,7 +366,7 @@ class _ReferenceSearch:
     def _missed(self, what: str, error: Exception) -> None:
         cause = error.__cause__ if isinstance(error, ListFailed) else error
         reason = f"{cause.status}: {cause.said}" if isinstance(cause, ApiError) else str(cause or error)
-        self.unseen.append(NotLookedAt(what, " ".join(reason.split())))
+        self.unseen.append(NotLookedAt(what, one_line(reason)))
 
     def _jitter(self, seconds: float) -> float:
         return min(LONGEST_WAIT, jittered(seconds, self._random))

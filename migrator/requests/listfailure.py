@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.errors import ApiError, KubeError
+from restow.kube.errors import ApiError, KubeError, one_line
 from restow.kube.retry import without_retries
 from restow.migrator.model.report import Requests
 from restow.migrator.requests.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
@@ -143,8 +143,8 @@ class _FailureSearch:
     def sentence(self, failure: str) -> str:
         """Return a sentence that names the objects."""
         storage = self.crd.storage.name
-        said = " ".join(self.said.split())[:_LONGEST]
-        because = f" ({said})" if said and said not in failure else ""
+        said = one_line(self.said, _LONGEST)
+        because = f" ({said})" if said and said.removesuffix("…") not in failure else ""
         names = [name for name in self.names if name]
         bound = "" if self.ended else f"; the search ended after {self.sent} requests"
         if names:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from restow.kube.errors import BadReply, KubeError, TimedOut
+from restow.kube.errors import BadReply, KubeError, TimedOut, one_line
 from restow.migrator.decide.errortable import Attempts, ErrorAction, ErrorOutcome, is_outage, of_review_error
 from restow.migrator.model.converter import Answer, ConverterDown, Json, Unconverted
 from restow.migrator.model.report import Requests, again
@@ -99,7 +99,7 @@ def read_answer(body: bytes, sent: Sequence[Json], api_version: str, *, uid: str
     if response is None or (answer.api_version, answer.kind) != (review_version, _KIND) or response.uid != uid:
         raise BadReply(f"the answer is no {_KIND} of {review_version}, or not to the one that was sent")
     if response.result.status != "Success":
-        raise ReviewFailed(_briefly(response.result.message) or "the converter gives no reason")
+        raise ReviewFailed(one_line(response.result.message, _LONGEST_MESSAGE) or "the converter gives no reason")
     converted = response.converted or []
     if len(converted) != len(sent):
         raise BadReply(f"{len(sent)} objects were sent, and {len(converted)} came back")
@@ -114,11 +114,6 @@ def _names(obj: Json) -> tuple[Any, ...]:
     if not isinstance(metadata, dict):
         return ()
     return metadata.get("namespace"), metadata.get("name"), metadata.get("uid")
-
-
-def _briefly(message: str) -> str:
-    text = " ".join(message.split())
-    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…"
 
 
 IN_FLIGHT = 4

@@ -26,6 +26,7 @@ from restow.kube.errors import (
     Unauthorized,
     UnsupportedMediaType,
     api_error,
+    one_line,
 )
 
 WEDNESDAY = "Wed, 21 Oct 2026 07:28:00 GMT"
@@ -71,6 +72,23 @@ def test_each_status_has_its_class(status: int, reason: str, kind: type[ApiError
     assert type(found) is kind
     assert (found.status, found.reason, found.message) == (status, reason, "so it is")
     assert (found.verb, found.target) == ("patch", "widgets.example.com ns/w")
+
+
+def test_a_message_of_several_lines_is_told_on_one() -> None:
+    """It would break the table, the log line or the Event that it is shown in."""
+    said = 'Apply failed with 2 conflicts: conflicts with "alice":\n- .spec.size\n- .spec.color\n'
+    found = error(409, status_body(reason="Conflict", message=said))
+    assert found.message == 'Apply failed with 2 conflicts: conflicts with "alice": - .spec.size - .spec.color'
+    assert "\n" not in str(found)
+    causes = [{"field": "spec", "message": "Invalid value: 1: is\nwrong"}]
+    invalid = error(422, status_body(reason="Invalid", message="no", details={"causes": causes}))
+    assert isinstance(invalid, Invalid) and invalid.findings == "spec: Invalid value: is wrong"
+
+
+def test_a_long_line_is_cut() -> None:
+    """A message of a megabyte would fill a terminal, or be refused as an Event."""
+    assert one_line("so\tit \n is") == "so it is"
+    assert one_line("abcd", 4) == "abcd" and one_line("abcde", 4) == "abcd…"
 
 
 def test_the_text_says_what_was_asked_and_what_was_answered() -> None:
