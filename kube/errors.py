@@ -417,7 +417,7 @@ def one_line(text: str, longest: int | None = None) -> str:
     """Return a text on one line, for messages that a person reads: in a table, a log line or an Event.
 
     Messages of API servers have several lines where they quote another error: several conflicts of an apply, and from
-    Kubernetes 1.37 on an object that cannot be decoded (apiserver's ``pkg/storage/errors.go``).
+    Kubernetes 1.37 on objects that cannot be decoded (apiserver's ``pkg/storage/etcd3/corrupt_obj_deleter.go``).
 
     Args:
         text: any text.

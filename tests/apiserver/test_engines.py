@@ -22,7 +22,7 @@ from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, Invalid, NotFound
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import Resource
 from restow.migrator import CrdReport, Engine, Migration, MigrationReport, MigrationResult, Options, read_crd
 from restow.migrator.requests.native import native_name
 from restow.rbac import Asked, Command, grants
@@ -350,20 +350,6 @@ async def test_after_a_kill_the_migration_that_is_under_way_is_taken_up_again(wo
     assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert report.requests.write == COUNT // 2
     await assert_all_done(kind)
-
-
-@pytest.mark.kubernetes_before("1.37", "from then on the API is there unless it is switched off")
-@pytest.mark.asyncio(loop_scope="function")
-async def test_without_the_api_native_is_refused_and_auto_is_direct(kind: Kind, cluster: HttpCluster) -> None:
-    """It is off by default; whoever asks for it hears what to switch on."""
-    await kind.apply(kind.manifest("v1alpha1", "w", spec={"size": 1}), "alice")
-    await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
-    refused = await migrate(cluster, kind, Engine.NATIVE)
-    assert "serves no StorageVersionMigrations" in refused.refused
-    assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}
-    report = await migrate(cluster, kind, Engine.AUTO)
-    assert (report.pruned, report.engine) == (True, "direct")
-    assert (await cluster.get(CRDS, kind.name)).json()["status"]["storedVersions"] == ["v1beta1"]
 
 
 async def test_the_rights_of_the_engine_native(world: World, tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
-"""A condition StorageMigrating on a cluster whose StorageVersionMigration API is not served (any more)."""
+"""A cluster that does not serve StorageVersionMigrations, and a condition StorageMigrating from when it did."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from restow.controlplane.etcd import Etcd
+from restow.controlplane.plane import ControlPlane
+from restow.controlplane.pytest_plugin import running_plane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
@@ -16,7 +20,24 @@ from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Kind
 from tests.restow.commandline import Cli
 
-pytestmark = pytest.mark.kubernetes_before("1.37", "from then on the API is there unless it is switched off")
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane without the API, which is on by default from 1.37 on."""
+    with running_plane(lambda: ControlPlane(feature_gates={"StorageVersionMigrator": False})) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane: ControlPlane) -> Path:
+    """Its administrator's."""
+    return control_plane.kubeconfig
+
+
+@pytest.fixture(scope="module")
+def etcd(control_plane: ControlPlane) -> Etcd:
+    """What is stored."""
+    return control_plane.etcd
 
 
 @pytest.fixture
@@ -30,6 +51,18 @@ async def left(kind: Kind) -> AsyncIterator[Kind]:
     body = json.dumps({"status": {"conditions": [*now, condition]}}).encode()
     await kind.cluster.patch(CRDS, kind.name, body, patch_type=PatchType.MERGE, subresource="status")
     return kind
+
+
+async def test_without_the_api_native_is_refused_and_auto_is_direct(kind: Kind, cluster: HttpCluster) -> None:
+    """Whoever asks for it hears what to switch on."""
+    await kind.apply(kind.manifest("v1alpha1", "w", spec={"size": 1}), "alice")
+    await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
+    refused = await Migration(cluster, Options(settle_s=0.0, engine=Engine.NATIVE)).migrate(kind.name)
+    assert "serves no StorageVersionMigrations" in refused.refused
+    assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}
+    report = await Migration(cluster, Options(settle_s=0.0, engine=Engine.AUTO)).migrate(kind.name)
+    assert (report.pruned, report.engine) == (True, "direct")
+    assert await kind.stored_versions() == ["v1beta1"]
 
 
 @pytest.mark.parametrize("engine", [Engine.DIRECT, Engine.AUTO])
