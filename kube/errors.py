@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import traceback
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -193,7 +194,7 @@ class ApiError(KubeError):
 
     @property
     def said(self) -> str:
-        return self.message or str(self)
+        return _OF_STORAGE.sub("", self.message) or str(self)
 
 
 class BadRequest(ApiError):
@@ -305,6 +306,12 @@ TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger 
 CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
 """Parts of messages about a managedFields entry or an object that the API server cannot convert."""
 
+
+_OF_STORAGE = re.compile(r"StorageError: corrupt object, [^/]*Key: \S*, .*?not decodable revision=\d+: ")
+"""What API servers from 1.37 on put before the reason why they cannot read an object, once for each object.
+
+Source: apiserver's ``pkg/storage/errors.go`` and ``pkg/storage/etcd3/corrupt_obj_deleter.go``.
+"""
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {
     400: BadRequest,

@@ -437,7 +437,8 @@ def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFie
 def _not_restored(before: Sequence[ManagedFieldsEntry], now: Meta, said: str = "") -> _NotDone:
     """Say what an object's owners are now that could not be given what they were meant to have."""
     if before and same_ownership(readable(before), readable(now.managed_fields)):
-        return _NotDone("OwnershipNotTranslated", f"{_LEFT}{said}")
+        why = _UNREADABLE if corrupt(now.managed_fields) else _LEFT
+        return _NotDone("OwnershipNotTranslated", f"{why}{said}")
     return _NotDone(OWNERS_LOST, f"{_LOST}{said}")
 
 
@@ -472,6 +473,12 @@ _WOULD_BE_LOST = (
 _LEFT = (
     "the API server stored it, but left its managedFields as they were, as it does from Kubernetes 1.37 on where it "
     "cannot convert one of them: no owner is lost. With a conversion webhook, see that it is healthy, then run again"
+)
+
+_UNREADABLE = (
+    "the API server stored it, but left its managedFields as they were, as it does from Kubernetes 1.37 on where it "
+    "cannot read one of them: no owner is lost, but each apply fails and no write repairs it. Delete the object and "
+    "create it again"
 )
 
 _LOST = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from restow.conversion.certificates import Bundle
 from restow.conversion.reviews.responsechecks import ResponseRejected, SentReview, accept
 from restow.kube.client import HttpCluster
-from restow.kube.errors import ApiError, NotFound
+from restow.kube.errors import ApiError, NotFound, one_line
 from restow.kube.resources import CRDS, Resource
 from tests.apiserver.kind import until
 from tests.conversion.conformance.breakages import GOOD
@@ -26,8 +25,8 @@ V1ALPHA1, V1 = (Resource(GROUP, version, "widgets", namespaced=True) for version
 
 Change = Callable[[Json], Any]
 
-_OF_STORAGE = re.compile(r"^Internal error occurred: StorageError: corrupt object, .*?not decodable revision=\d+: ")
-"""What an API server from 1.37 on says before it, wherever it reads an object that it cannot convert."""
+_BEFORE = "Internal error occurred: "
+"""What an API server from 1.37 on says before the reason, wherever it reads an object that it cannot convert."""
 
 
 def put(*path: Any, value: Any = ...) -> Change:
@@ -166,8 +165,9 @@ async def compared(cluster: HttpCluster, spoiled: Spoiled, change: Change, reply
         found = (await cluster.get(V1ALPHA1, "a", "default")).json()
         said = ""
     except ApiError as error:
-        found, said = None, _OF_STORAGE.sub("", error.message)
+        found, said = None, error.said.removeprefix(_BEFORE)
     ours, accepted = spoiled.judged()
+    ours = one_line(ours)
     if said or ours:
         # The server quotes the object, and where the JSON breaks off; restow never shows values.
         same = said == ours or (ours and said.startswith(ours.removesuffix(" is malformed").split(": the ")[0]))

@@ -11,7 +11,7 @@ import pytest
 
 from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
-from restow.kube.errors import Conflict
+from restow.kube.errors import Conflict, ServerError
 from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Scope, plan, read_crd
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until, without_bookkeeping
 
@@ -262,9 +262,9 @@ CORRUPT = [
 @pytest.mark.parametrize("old", ["v1alpha1", "v1beta1"], ids=["to translate", "to store again only"])
 @pytest.mark.parametrize("spoilt", CORRUPT, ids=["no type", "unknown operation", "no object", "no object below"])
 async def test_a_corrupt_entry_costs_its_co_owners_nothing(
-    kind: Kind, cluster: HttpCluster, spoilt: Document, old: str
+    kind: Kind, cluster: HttpCluster, spoilt: Document, old: str, keeps_owners: bool
 ) -> None:
-    """The server empties managedFields for one such entry: everybody would lose all."""
+    """A server empties managedFields for one such entry, or keeps it for good: nobody else may lose anything."""
     await kind.change(kind.document(storage="v1alpha1", keyed_conditions=False))
     for spec, manager in ((ALICE, "alice"), (BOB, "bob")):
         await kind.apply(kind.manifest(old, "w", spec=spec), manager)
@@ -277,6 +277,14 @@ async def test_a_corrupt_entry_costs_its_co_owners_nothing(
     rehearsed = await migrate(cluster, kind, dry_run=True)
     assert not rehearsed.failures
     report = await migrate(cluster, kind)
+    if keeps_owners and not isinstance(spoilt.get("fieldsV1", {}), dict):
+        [failure] = report.failures
+        assert failure.reason == "OwnershipNotTranslated" and "create it again" in failure.message
+        [after] = (await kind.stored()).values()
+        assert after["metadata"]["managedFields"] == stored["metadata"]["managedFields"] and not report.pruned
+        with pytest.raises(ServerError):
+            await kind.apply(kind.manifest("v1beta1", "w", spec=ALICE), "alice")
+        return
     assert report.pruned and not report.failures, report.to_json()
     assert report.stripped_owners == {("mallory", f"{kind.group}/{old}"): 1}
     [after] = (await kind.stored()).values()

@@ -78,15 +78,23 @@ async def test_entries_that_are_kept_stay_as_they_are(kind: Kind, cluster: HttpC
         assert stored["metadata"].get("managedFields") == before[key]["metadata"].get("managedFields")
 
 
-async def test_entries_that_cannot_ride_along_are_a_failure_and_not_a_loss(kind: Kind, cluster: HttpCluster) -> None:
-    """Where v1alpha1 does not declare the default, no write keeps such entries; plan and migrate have to say so."""
+async def test_entries_that_cannot_ride_along_are_a_failure_and_not_a_loss(
+    kind: Kind, cluster: HttpCluster, keeps_owners: bool
+) -> None:
+    """Where v1alpha1 does not declare the default, only servers from 1.37 on keep such entries at a write."""
     await populate(kind)
     await kind.change(ruled(kind))
     before = await kind.stored()
     options = Options(managed_fields=ManagedFields.KEEP)
     found = await plan(cluster, (await read_crd(cluster, kind.name)).crd, options, sample=None)
-    assert {each.name for each in found.findings.listed if each.fails} == {"w0", "w1"}
+    assert {each.name for each in found.findings.listed if each.fails} == (set() if keeps_owners else {"w0", "w1"})
     report = await migrate(cluster, kind, managed_fields=ManagedFields.KEEP)
+    if keeps_owners:
+        assert report.pruned and not report.failures, report.to_json()
+        for key, stored in (await kind.stored()).items():
+            assert stored["apiVersion"] == f"{kind.group}/v1beta1"
+            assert stored["metadata"].get("managedFields") == before[key]["metadata"].get("managedFields")
+        return
     assert {each.name: each.reason for each in report.failures} == dict.fromkeys(("w0", "w1"), "OwnershipWouldBeLost")
     assert all("--managed-fields translate" in each.message for each in report.failures)
     after = await kind.stored()

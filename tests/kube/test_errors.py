@@ -85,6 +85,17 @@ def test_a_message_of_several_lines_is_told_on_one() -> None:
     assert isinstance(invalid, Invalid) and invalid.findings == "spec: Invalid value: is wrong"
 
 
+def test_the_reason_why_an_object_cannot_be_read_comes_first() -> None:
+    """Where a message is cut, its reader would see the API server's bookkeeping and not the reason."""
+    before = "Internal error occurred: failed to read one or more widgets.example.com from the storage: "
+    each = (
+        "StorageError: corrupt object, Code: 6, Key: /registry/example.com/widgets/a/w, ResourceVersion: 0, "
+        "AdditionalErrorMsg: object not decodable revision=294: conversion webhook failed: out of order"
+    )
+    found = error(500, status_body(reason="InternalError", message=f"{before}[{each},\n {each}]"))
+    assert found.said == f"{before}[conversion webhook failed: out of order, conversion webhook failed: out of order]"
+
+
 def test_a_long_line_is_cut() -> None:
     """A message of a megabyte would fill a terminal, or be refused as an Event."""
     assert one_line("so\tit \n is") == "so it is"
