@@ -166,7 +166,8 @@ class ApiError(KubeError):
     Attributes:
         status: the HTTP status.
         reason: ``v1.Status.reason`` (``"Conflict"``, ``"Expired"``, …); empty for a plain-text answer.
-        message: the server's message on one line; at most 300 characters of a plain-text answer.
+        message: the server's message on one line, without the key and revision that servers from 1.37 on put before
+            the reason why they cannot read an object; at most 300 characters of a plain-text answer.
         details: the object that the error is about; fields that the server left out are empty.
         verb, target: the request, e.g. ``"patch"``, ``"widgets.example.com a/b"``.
         retry_after: the server's ``Retry-After`` in seconds, or None.
@@ -194,7 +195,7 @@ class ApiError(KubeError):
 
     @property
     def said(self) -> str:
-        return _OF_STORAGE.sub("", self.message) or str(self)
+        return self.message or str(self)
 
 
 class BadRequest(ApiError):
@@ -357,7 +358,7 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
     error = kind(
         status=status,
         reason=said.reason,
-        message=one_line(said.message),
+        message=_OF_STORAGE.sub("", one_line(said.message)),
         details=said.details,
         verb=verb,
         target=target,

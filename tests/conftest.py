@@ -10,15 +10,19 @@ A failure prints a line to reproduce it with.
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from restow.controlplane.binaries import find_binaries
 from tests.logs import logging_restored
 
 os.environ.setdefault("RESTOW_SETTLE", "5")
@@ -90,6 +94,22 @@ def _nothing_left_to_later_tests(request: pytest.FixtureRequest) -> Iterator[Non
     yield
     if kills(request.path):
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def server_minor(kubeconfig: Path) -> tuple[int, int]:
+    """The minor of the API server under test, as it says itself."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        kubectl = runner.run(find_binaries(("kubectl",)))["kubectl"]
+    command = [str(kubectl), "--kubeconfig", str(kubeconfig), "version", "-o", "json"]
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["serverVersion"]
+    return int(told["major"]), int(told["minor"].rstrip("+"))
+
+
+@pytest.fixture(scope="session")
+def keeps_owners(server_minor: tuple[int, int]) -> bool:
+    """Whether a server that cannot convert an entry leaves managedFields as they were; before 1.37 it empties them."""
+    return server_minor >= (1, 37)
 
 
 @pytest.fixture(autouse=True)

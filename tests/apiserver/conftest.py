@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import operator
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from restow.controlplane.binaries import find_binaries
 from restow.controlplane.existing import ExistingCluster
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
@@ -35,22 +32,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.apiserver)
-
-
-@pytest.fixture(scope="session")
-def server_minor(kubeconfig: Path) -> tuple[int, int]:
-    """The minor of the API server under test, as it says itself."""
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        kubectl = runner.run(find_binaries(("kubectl",)))["kubectl"]
-    command = [str(kubectl), "--kubeconfig", str(kubeconfig), "version", "-o", "json"]
-    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["serverVersion"]
-    return int(told["major"]), int(told["minor"].rstrip("+"))
-
-
-@pytest.fixture(scope="session")
-def keeps_owners(server_minor: tuple[int, int]) -> bool:
-    """Whether a server that cannot convert an entry leaves managedFields as they were; before 1.37 it empties them."""
-    return server_minor >= (1, 37)
 
 
 @pytest.fixture(scope="module", autouse=True)

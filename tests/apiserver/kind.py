@@ -13,7 +13,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 
@@ -67,6 +67,8 @@ class Kind:
     """Widgets of one test: v1alpha1, and v1beta1 which adds a default and keys the conditions."""
 
     plural = "widgets"
+    canary: ClassVar[Document] = {"size": 1}
+    """A spec that every schema of these widgets has: an apply of other fields fails."""
 
     def __init__(self, cluster: HttpCluster, etcd: Etcd | None, group: str) -> None:
         self.cluster = cluster
@@ -163,7 +165,7 @@ class Kind:
         if self._etcd is None:
             return await self._announced_at(version)
         try:
-            await self.apply(self.manifest(version, CANARY, spec={"size": 1}), CANARY)
+            await self.apply(self.manifest(version, CANARY, spec=self.canary), CANARY)
             stored = await self.etcd.stored_object(self.group, self.plural, "default", CANARY)
             await self.cluster.delete(self.at(version), CANARY, "default")
         except ApiError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -82,6 +82,8 @@ MOST = max(len(values) for _schema, values in FIELDS.values())
 
 class AllFields(Kind):
     """Widgets with every kind of field."""
+
+    canary: ClassVar[Document] = {}
 
     def document(self, *, storage: str, **_: Any) -> Document:
         """The CRD."""
