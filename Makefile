@@ -12,9 +12,9 @@ ROOMS  := cloudprofile controlplane conversion crds kube migrator
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
-# So many processes share the tests, each with a control plane of its own. A third of a test's time is waiting, so
-# three keep two cores busy.
-JOBS ?= 3
+# So many processes share the tests, each with a control plane of its own. Half of a test's time is waiting, so four
+# keep two cores busy.
+JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

@@ -42,7 +42,7 @@ settings.register_profile("nightly", max_examples=10_000, derandomize=False, pri
 settings.load_profile(PROFILE)
 
 
-LONGEST = ("test_pages.py", "test_peers.py", "test_smoke.py")
+LONGEST = ("test_pages.py", "test_faults.py", "test_smoke.py", "test_peers.py", "test_gardener.py", "test_histories.py")
 """Files that take minutes. Begun last, one process would work on them while the others have nothing left to do."""
 
 KILLING = frozenset(
@@ -73,7 +73,8 @@ def kills(path: Path) -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files, let the nightly run take its time, and have what is left open fail a test."""
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    order = {name: position for position, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
     for item in items:
         if PROFILE != "default":
             item.add_marker(pytest.mark.timeout(0))
