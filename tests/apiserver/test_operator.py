@@ -227,8 +227,8 @@ async def test_another_replica_goes_on(starter: Starter, cluster: HttpCluster, k
         await world.says("CloudProfile", "a", v1_31_2="supported", v1_30_5="deprecated")
         assert not await other.leads()
         assert await leader.stop(signal.SIGKILL) == -signal.SIGKILL
-        await until(lambda: created(cluster, "b"), "the other replica does not serve")
         try:
+            await until(lambda: created(cluster, "b"), "the other replica does not serve")
             await until(other.leads, "the lease has run out after 15 seconds, and nobody leads")
         except AssertionError as error:
             error.add_note("".join(other.log))
