@@ -15,6 +15,8 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 __all__ = [
+    "AUTO",
+    "MOST_PROCESSES",
     "MOST_SHARDS",
     "PATIENCE_S",
     "SETTLE_S",
@@ -38,6 +40,12 @@ API server aborts every request after a minute (kube-apiserver ``--request-timeo
 PATIENCE_S = 300.0
 """Seconds that a run waits for temporary failures, above all a restart of the API server, before it gives up."""
 
+
+AUTO = "auto"
+"""As ``Options.processes``: as many as there are CPUs for this process."""
+
+MOST_PROCESSES = 64
+"""Each process costs about 60 MB, and an API server that takes the writes of more is not known."""
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -112,6 +120,8 @@ class Options:
         namespace, selector: migrate only a part of the objects; such a run never prunes.
         concurrency: the most writes in flight; 429s of the API server lower it for a while.
         rate: the most writes per second, or None.
+        processes: the number of worker processes that write the objects that this process lists; 1 for none, ``auto`` for
+            one for each CPU that this process may use. They share ``concurrency`` and ``rate``. A list of one page needs none.
         page_size: objects per LIST request; None means 500, or 100 if every listed object costs a conversion or is
             read whole.
         settle_s: seconds that must pass after the last change of the CRD, and after the last API server has seen it,
@@ -141,6 +151,7 @@ class Options:
     selector: str | None = None
     concurrency: int = 32
     rate: float | None = None
+    processes: int | str = 1
     page_size: int | None = None
     settle_s: float = SETTLE_S
     conversion_url: str | None = None
@@ -170,6 +181,7 @@ class Options:
             _wrong_type("shard", "a Shard or None", self.shard)
         _whole("concurrency", self.concurrency)
         _whole("passes", self.passes)
+        _processes(self.processes)
         if self.page_size is not None:
             _whole("page_size", self.page_size)
         if self.rate is not None:
@@ -250,6 +262,18 @@ def _whole(name: str, value: object) -> None:
         _wrong_type(name, "a whole number", value)
     if value < 1:
         msg = f"Options.{name} must be 1 or more, not {value}"
+        raise ValueError(msg)
+
+
+def _processes(value: object) -> None:
+    if isinstance(value, str):
+        if value != AUTO:
+            msg = f"Options.processes must be a number or {AUTO!r}, not {value!r}"
+            raise ValueError(msg)
+        return
+    _whole("processes", value)
+    if isinstance(value, int) and value > MOST_PROCESSES:
+        msg = f"Options.processes must be {MOST_PROCESSES} at most, not {value}"
         raise ValueError(msg)
 
 

@@ -7,7 +7,7 @@ at the storage version.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "ListFailed",
     "ListedPage",
     "list_objects",
+    "read_items",
 ]
 
 
@@ -87,6 +88,7 @@ class ListedPage:
         resource_version: of the list; another one after the list was continued inconsistently.
         texts: the objects as they were sent, where they were asked for; in the order of ``items``.
         size: bytes of the answer.
+        last: whether no page follows.
     """
 
     items: list[Item]
@@ -94,6 +96,7 @@ class ListedPage:
     resource_version: str = ""
     texts: list[msgspec.Raw] = field(default_factory=list)
     size: int = 0
+    last: bool = False
 
 
 async def list_objects(
@@ -109,6 +112,7 @@ async def list_objects(
     start: str = "",
     whole: bool = False,
     texts: bool = False,
+    undecoded: bool = False,
     page_bytes: int = 0,
     attempts: int = ATTEMPTS,
     patience_s: float = 0.0,
@@ -122,6 +126,7 @@ async def list_objects(
         start: the continue token to begin with; empty for the first page.
         whole: read whole objects, not metadata only.
         texts: read whole objects, and yield them as they were sent.
+        undecoded: yield what is read, whole objects or metadata, only as it was sent; see ``read_items``.
         page_bytes: about how large an answer may be; 0 for as large as a page is. The first page has few objects, and
             shows how large they are.
         attempts: attempts for one page; fewer than usual where one list of many may be missing.
@@ -142,7 +147,9 @@ async def list_objects(
         while True:
             requests.list += 1
             try:
-                page, token = await _page(cluster, resource, namespace, params, whole=whole, texts=texts)
+                page, token = await _page(
+                    cluster, resource, namespace, params, whole=whole, texts=texts, undecoded=undecoded
+                )
                 break
             except KubeError as error:
                 failures += 1
@@ -169,23 +176,41 @@ async def list_objects(
 
 
 async def _page(
-    cluster: Cluster, resource: Resource, namespace: str | None, params: dict[str, str], *, whole: bool, texts: bool
+    cluster: Cluster,
+    resource: Resource,
+    namespace: str | None,
+    params: dict[str, str],
+    *,
+    whole: bool,
+    texts: bool,
+    undecoded: bool,
 ) -> tuple[ListedPage, str]:
     reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not (whole or texts))
     size = len(reply.body)
-    if not (whole or texts):
+    if not (whole or texts or undecoded):
         page = reply.decode(page_decoder)
         items: list[Item] = [(item.metadata, None) for item in page.items or ()]
         about = page.metadata
-        return ListedPage(items, about.remaining, about.resource_version, size=size), about.continue_
+        last = not about.continue_
+        return ListedPage(items, about.remaining, about.resource_version, size=size, last=last), about.continue_
     raw = reply.decode(whole_page_decoder)
+    found, about = raw.items or [], raw.metadata
+    items = [] if undecoded else read_items(found, resource, whole=whole)
+    kept, last = found if texts or undecoded else [], not about.continue_
+    return ListedPage(items, about.remaining, about.resource_version, kept, size, last), about.continue_
+
+
+def read_items(texts: Sequence[msgspec.Raw | bytes], resource: Resource, *, whole: bool) -> list[Item]:
+    """Decode objects of a page; their content too where they are wanted whole.
+
+    Raises:
+        BadReply: an object does not have the shape of one.
+    """
     what, otherwise = f"list {resource.full_name}", "an object does not have the shape of one"
-    items = [
+    return [
         (
-            read_json(object_decoder, item, what, otherwise).metadata,
-            read_json(whole_object_decoder, item, what, otherwise) if whole else None,
+            read_json(object_decoder, text, what, otherwise).metadata,
+            read_json(whole_object_decoder, text, what, otherwise) if whole else None,
         )
-        for item in raw.items or ()
+        for text in texts
     ]
-    kept, about = raw.items if texts and raw.items else [], raw.metadata
-    return ListedPage(items, about.remaining, about.resource_version, kept, size), about.continue_

@@ -1,4 +1,4 @@
-"""One pass over all objects of a CRD: a lister, a bounded queue, and concurrent workers that finish the objects.
+"""One pass over all objects of a CRD: a list, a bounded queue, and concurrent tasks that finish the objects.
 
 Managed-fields entries are converted page by page on the way into the queue, so that one request to the converter covers
 many objects. Memory is bounded by two pages, whatever the number of objects. A pass ends in a report, never in an
@@ -13,14 +13,14 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.errors import NotFound
+from restow.kube.errors import BadReply, NotFound
 from restow.kube.retry import jittered, with_retries
 from restow.migrator.decide.policies import entry_policies, hazard_warnings
 from restow.migrator.model.converter import Converter, ConverterDown
@@ -28,7 +28,7 @@ from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport, Requests
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.crdaccess import deleted
-from restow.migrator.requests.lister import ListFailed, list_objects
+from restow.migrator.requests.lister import Item, ListedPage, ListFailed, list_objects, read_items
 from restow.migrator.requests.listfailure import explain_list_failure
 from restow.migrator.requests.pace import Limiter
 from restow.migrator.requests.stop import RunStop
@@ -41,10 +41,13 @@ __all__ = [
     "LONGEST_WAIT",
     "WHOLE_OBJECTS",
     "Converters",
+    "CrdDeleted",
     "Environment",
+    "Finisher",
     "open_converter",
     "own_webhook",
     "page_size",
+    "reads_whole",
     "run_pass",
     "scan",
     "unfinished",
@@ -57,6 +60,8 @@ WHOLE_OBJECTS = 100
 Converters: TypeAlias = Callable[[Crd], Converter | None]
 """Gives the converter for a CRD, or None for its own webhook."""
 
+
+_UNREADABLE = "the objects of {name} could not all be listed: {said}"
 
 _MOST_ASKED = 5
 """Times that a pass asks whether its CRD is gone."""
@@ -108,6 +113,10 @@ def page_size(options: Options, crd: Crd, rules: EntryPolicies) -> int:
     return WHOLE_OBJECTS if crd.strategy != "None" or rules.whole_objects else 500
 
 
+Deal: TypeAlias = Callable[[AsyncIterator[ListedPage]], Awaitable[None]]
+"""Has other processes finish the objects of these pages, which are as they were sent."""
+
+
 async def run_pass(
     environment: Environment,
     crd: Crd,
@@ -116,6 +125,7 @@ async def run_pass(
     report: CrdReport,
     *,
     listed: Callable[[str], Awaitable[None]] | None = None,
+    deal: Deal | None = None,
 ) -> None:
     """List every object and finish it, or those of a shard; what happened is counted in ``report``.
 
@@ -126,13 +136,30 @@ async def run_pass(
         options: what is asked for.
         report: counts, failures, and ``unfinished`` where not every object was looked at.
         listed: receives the list's resourceVersion before the first object is begun.
+        deal: finishes the objects where they are more than one page; without it, this process finishes all.
     """
     chosen = environment.converter(crd)
+    deleted_crd = CrdDeleted(environment, crd)
     async with open_converter(chosen, environment, crd, options, report.requests) as converter:
-        await _Pass(environment, crd, rules, options, report, Translator(converter, rules, report)).run(listed)
+        finisher = Finisher(environment, crd, rules, options, report, converter, deleted_crd)
+        listing = _Listing(environment, crd, rules, options, report, deleted_crd, undecoded=deal is not None)
+        report.begin_pass()
+        async with aclosing(listing.pages(listed)) as pages:
+            if deal is None:
+                await finisher.run(page.items async for page in pages)
+            elif (first := await anext(pages, None)) is not None and not first.last:
+                await deal(_chained(first, pages))
+            elif first is not None:
+                await finisher.run(listing.decoded(page) async for page in _chained(first, pages))
     report.warn(hazard_warnings(rules.hazards, report.hazards, rules.storage))
     if environment.stop:
         report.unfinished, report.unreachable = unfinished(report, environment.stop), environment.stop.unreachable
+
+
+async def _chained(first: ListedPage, more: AsyncIterator[ListedPage]) -> AsyncIterator[ListedPage]:
+    yield first
+    async for page in more:
+        yield page
 
 
 def open_converter(
@@ -153,8 +180,33 @@ def open_converter(
     )
 
 
-class _Pass:
-    """One pass, whose converter is open."""
+class CrdDeleted:
+    """Asks whether the CRD of a pass is gone, which ends the pass; a few times only, since a 404 may have other causes.
+
+    Args:
+        environment: the API server, and the end of the run.
+        crd: the CRD.
+    """
+
+    def __init__(self, environment: Environment, crd: Crd) -> None:
+        self._environment = environment
+        self._crd = crd
+        self._asking = asyncio.Lock()
+        self._asked = 0
+
+    async def __call__(self) -> bool:
+        """Return whether it is; the run is stopped then."""
+        stop = self._environment.stop
+        async with self._asking:
+            if not stop and self._asked < _MOST_ASKED:
+                self._asked += 1
+                if why := await deleted(self._environment.cluster, self._crd):
+                    stop.because(why, final=True)
+        return stop.final
+
+
+class _Listing:
+    """The list of a pass. Its pages are undecoded where other processes finish the objects."""
 
     def __init__(
         self,
@@ -163,89 +215,153 @@ class _Pass:
         rules: EntryPolicies,
         options: Options,
         report: CrdReport,
-        translator: Translator,
+        crd_deleted: CrdDeleted,
+        *,
+        undecoded: bool,
     ) -> None:
         self._environment = environment
-        self._stop = environment.stop
         self._crd = crd
         self._rules = rules
         self._options = options
         self._report = report
-        self._translator = translator
-        self._page_size = page_size(options, crd, rules)
-        self._queue: asyncio.Queue[Work | None] = asyncio.Queue(maxsize=self._page_size)
+        self._crd_deleted = crd_deleted
+        self._undecoded = undecoded
+
+    async def pages(self, listed: Callable[[str], Awaitable[None]] | None) -> AsyncGenerator[ListedPage, None]:
+        """Yield page after page, and count their objects; a list that fails is a row of the report."""
+        options, report = self._options, self._report
+        try:
+            async for page in list_objects(
+                self._environment.cluster,
+                self._crd.resource_at(self._crd.storage.name),
+                page_size=page_size(options, self._crd, self._rules),
+                requests=report.requests,
+                stop=self._environment.stop,
+                jitter=self._environment.jitter,
+                namespace=options.namespace,
+                selector=options.selector,
+                whole=reads_whole(self._rules),
+                undecoded=self._undecoded,
+                patience_s=options.patience_s,
+            ):
+                if listed is not None:
+                    await listed(page.resource_version)
+                    listed = None
+                owned, count = self._owned(page), 1 if options.shard is None else options.shard.count
+                report.objects.listed += len(owned.texts if self._undecoded else owned.items)
+                report.expected = report.objects.listed + (page.remaining or 0) // count
+                yield owned
+        except ListFailed as failure:
+            if not (isinstance(failure.__cause__, NotFound) and await self._crd_deleted()):
+                cause = await explain_list_failure(self._environment.cluster, self._crd, failure, report.requests)
+                report.unfinished, report.unreachable = str(cause), cause.unreachable
+        except BadReply as error:  # an object of an undecoded page, of which a shard reads the uid
+            report.unfinished = _UNREADABLE.format(name=self._crd.name, said=error.said)
+
+    def decoded(self, page: ListedPage) -> Sequence[Item]:
+        """Return the objects of an undecoded page."""
+        resource = self._crd.resource_at(self._crd.storage.name)
+        return read_items(page.texts, resource, whole=reads_whole(self._rules))
+
+    def _owned(self, page: ListedPage) -> ListedPage:
+        """Return a page with the objects of the shard."""
+        shard = self._options.shard
+        if shard is None:
+            return page
+        if self._undecoded:
+            uids = [item[0].uid for item in self.decoded(page)]
+            return replace(page, texts=[text for text, uid in zip(page.texts, uids, strict=True) if shard.owns(uid)])
+        return replace(page, items=[item for item in page.items if shard.owns(item[0].uid)])
+
+
+def reads_whole(rules: EntryPolicies) -> bool:
+    """Whether objects have to be listed whole."""
+    return rules.whole_objects or rules.translates
+
+
+class Finisher:
+    """Finishes objects of one CRD, as many side by side as ``Options.concurrency`` allows.
+
+    Args:
+        environment: the API server, the clock and the end of the run.
+        crd: the CRD.
+        rules: the policies by which objects are decided.
+        options: what is asked for.
+        report: where everything is counted.
+        converter: what converts the objects; open.
+        crd_deleted: asks whether the CRD is gone.
+        limiter: paces the writes; by default as the options say.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        crd: Crd,
+        rules: EntryPolicies,
+        options: Options,
+        report: CrdReport,
+        converter: Converter,
+        crd_deleted: CrdDeleted,
+        *,
+        limiter: Limiter | None = None,
+    ) -> None:
+        self._stop = environment.stop
+        self._crd_name = crd.name
+        self._concurrency = options.concurrency
+        self._translator = Translator(converter, rules, report)
+        self._queue: asyncio.Queue[tuple[int, Work] | None] = asyncio.Queue(maxsize=page_size(options, crd, rules))
         self._writer = ObjectWriter(
             environment.cluster,
             crd,
             rules,
             report,
-            translator=translator,
-            limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
+            translator=self._translator,
+            limiter=limiter or Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
             stop=environment.stop,
             clock=environment.clock,
             jitter=environment.jitter,
             patience_s=options.patience_s,
             dry_run=options.dry_run,
-            crd_deleted=self._crd_deleted,
+            crd_deleted=crd_deleted,
         )
-        self._asking = asyncio.Lock()
-        self._asked = 0
 
-    async def run(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
-        """List and finish all objects, side by side."""
-        self._report.begin_pass()
+    async def run(
+        self, batches: AsyncIterator[Sequence[Item]], done: Callable[[int], None] = lambda _place: None
+    ) -> None:
+        """Finish the objects of all batches.
+
+        Args:
+            batches: the objects.
+            done: is called with the place of each object that is done with, counted from 0 over all batches. Once the
+                run is asked to stop, objects that were not begun are left out.
+        """
         async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(self._work()) for _ in range(self._options.concurrency)]
-            lister = group.create_task(self._list(listed))
+            workers = [group.create_task(self._work(done)) for _ in range(self._concurrency)]
+            feeder = group.create_task(self._feed(batches))
             await asyncio.wait(workers)
-            lister.cancel()
+            feeder.cancel()
 
-    async def _list(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
+    async def _feed(self, batches: AsyncIterator[Sequence[Item]]) -> None:
         """Feed the queue, and end it with one None for each worker."""
-        report, shard = self._report, self._options.shard
+        place = 0
         try:
-            async for page in list_objects(
-                self._environment.cluster,
-                self._crd.resource_at(self._crd.storage.name),
-                page_size=self._page_size,
-                requests=report.requests,
-                stop=self._stop,
-                jitter=self._environment.jitter,
-                namespace=self._options.namespace,
-                selector=self._options.selector,
-                whole=self._rules.whole_objects or self._rules.translates,
-                patience_s=self._options.patience_s,
-            ):
-                if listed is not None:
-                    await listed(page.resource_version)
-                    listed = None
-                items = page.items if shard is None else [item for item in page.items if shard.owns(item[0].uid)]
-                report.objects.listed += len(items)
-                report.expected = report.objects.listed + (page.remaining or 0) // (1 if shard is None else shard.count)
+            async for items in batches:
                 for work in await self._translator.works(items):
-                    await self._queue.put(work)
-        except ListFailed as failure:
-            if not (isinstance(failure.__cause__, NotFound) and await self._crd_deleted()):
-                cause = await explain_list_failure(self._environment.cluster, self._crd, failure, report.requests)
-                report.unfinished, report.unreachable = str(cause), cause.unreachable
+                    await self._queue.put((place, work))
+                    place += 1
         except ConverterDown as down:
             self._stop.because(str(down), unreachable=down.unreachable)
-        for _ in range(self._options.concurrency):
+        except BadReply as error:  # of a batch that was listed undecoded
+            self._stop.because(_UNREADABLE.format(name=self._crd_name, said=error.said))
+        for _ in range(self._concurrency):
             await self._queue.put(None)
 
-    async def _crd_deleted(self) -> bool:
-        """Whether the CRD is gone, which ends the pass; asked a few times only, since a 404 may have other causes."""
-        async with self._asking:
-            if not self._stop and self._asked < _MOST_ASKED:
-                self._asked += 1
-                if why := await deleted(self._environment.cluster, self._crd):
-                    self._stop.because(why, final=True)
-        return self._stop.final
-
-    async def _work(self) -> None:
+    async def _work(self, done: Callable[[int], None]) -> None:
         while (item := await self._queue.get()) is not None:
             if not self._stop:
-                await self._writer.finish(*item)
+                place, work = item
+                await self._writer.finish(*work)
+                done(place)
 
 
 def unfinished(report: CrdReport, stop: RunStop) -> str:

@@ -41,8 +41,10 @@ from restow.migrator.requests.native import NativeStuck
 from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
 from restow.migrator.requests.preflight import missing_namespace
 from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.workers import plan_workers
 from restow.migrator.run.begin import begin, begin_again
-from restow.migrator.run.context import CrdRun
+from restow.migrator.run.context import GRACE, CrdRun
+from restow.migrator.run.dealer import Dealer
 from restow.migrator.run.native import NativeRun
 from restow.migrator.run.prune import Pruner
 from restow.migrator.run.resume import leave_watermark, resume
@@ -53,9 +55,6 @@ __all__ = ["GRACE", "Migration", "migrate", "prune"]
 
 
 _log = logging.getLogger(__name__)
-
-GRACE = 8.0
-"""Seconds for requests in flight after a request to stop; pods have 30 by default, and ``restow`` promises 10."""
 
 
 async def _migrate(run: CrdRun, servers: ApiServers) -> PruneVerdict:
@@ -131,7 +130,8 @@ async def _write_and_prune(
             if share is None or not share.done_before(crd):
                 run.at(Moment.WRITING)
                 listed = partial(leave_watermark, run, crd, policies)
-                await run_pass(run.environment, crd, policies, options, report, listed=listed)
+                deal = Dealer(run, crd, policies, run.workers).deal if run.workers is not None else None
+                await run_pass(run.environment, crd, policies, options, report, listed=listed, deal=deal)
                 if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
                     report.pruned_reason = behind
                     return PruneVerdict(prune=False, reason=behind, again=True)
@@ -171,6 +171,10 @@ class Migration:
         clock: a monotonic clock, in seconds.
         chance: spreads waits; a seeded one makes a run repeatable.
         first_seen: the times at which this process first saw the current generation of each CRD.
+
+    Raises:
+        ValueError: ``Options.processes`` asks for several processes, and another process cannot open the cluster or
+            make the converters.
     """
 
     def __init__(
@@ -186,7 +190,8 @@ class Migration:
         first_seen: FirstSeen | None = None,
     ) -> None:
         self._cluster = cluster
-        self._options = options or Options()
+        self._options = options = options or Options()
+        self._workers = plan_workers(cluster, options, converters)
         self._observer = observer or Silent()
         self._stop = stop
         self._converters = converters
@@ -261,7 +266,7 @@ class Migration:
         )
         environment = Environment(cluster, stop, self._clock, self._chance, callbacks.converter)
         report = CrdReport(name=name, waits=stop.waits)
-        return CrdRun(environment, self._options, callbacks, self._first_seen, report)
+        return CrdRun(environment, self._options, callbacks, self._first_seen, report, self._workers)
 
 
 async def _attempt(run: CrdRun) -> KubeError | None:
@@ -336,6 +341,7 @@ async def migrate(
     Raises:
         KubeError: the API server could not be reached before anything was written.
         CallbackFailed: the observer or a converter raised; see ``CallbackFailed.reports``.
+        ValueError: several processes are asked for that cannot work with this cluster or these converters.
     """
     return await Migration(cluster, options, observer=observer, stop=stop, converters=converters).run(names)
 

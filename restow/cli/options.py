@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,9 @@ from restow.cli.logs import FORMATS, LEVELS, remember
 from restow.cli.printing import note_wide
 from restow.cli.session import PATIENCE
 from restow.migrator import (
+    AUTO,
+    MOST_BY_CPUS,
+    MOST_PROCESSES,
     PATIENCE_S,
     SETTLE_S,
     Converters,
@@ -43,6 +47,7 @@ __all__ = [
     "migration_options",
     "output",
     "patience",
+    "processes",
     "running",
     "settle",
     "shard",
@@ -151,6 +156,32 @@ def patience(function: _F) -> _F:
         show_envvar=True,
         metavar="S",
         help="Seconds to retry an API server or a converter that is out of reach, before exit code 4.",
+    )(function)
+
+
+def _processes(context: click.Context, parameter: click.Parameter, value: str) -> int | str:
+    """Return the value of ``Options.processes``.
+
+    Raises:
+        click.BadParameter: it is no number of processes and not ``auto``, or this system has no worker processes.
+    """
+    found = value if value == AUTO else click.IntRange(1, MOST_PROCESSES).convert(value, parameter, context)
+    if found != 1 and sys.platform == "win32":
+        msg = "worker processes need Linux or macOS: leave --processes out, or use --shard"
+        raise click.BadParameter(msg)
+    return found
+
+
+def processes(function: _F) -> _F:
+    """--processes."""
+    return click.option(
+        "--processes",
+        callback=_processes,
+        default="1",
+        show_default=True,
+        metavar="N|auto",
+        help="Number of processes that write objects, or auto for one per available CPU, at most "
+        f"{MOST_BY_CPUS}. They share --concurrency and --rate.",
     )(function)
 
 
