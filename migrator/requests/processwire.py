@@ -1,7 +1,7 @@
 """The messages between a run and its worker processes: their types, their frames, and counts on their way.
 
 A frame is the length of a message, four bytes in network order, and the message in MessagePack. Objects travel as the
-JSON bytes that the API server sent. Neither credentials nor converters travel: a worker gets their names (``WorkerSetup``).
+JSON bytes that the API server sent. Neither credentials nor converters travel: ``WorkerSetup`` has their names.
 """
 
 from __future__ import annotations

@@ -6,14 +6,15 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, NamedConverters, Options
-from tests.apiserver.kind import Kind, entry_versions, owners
+from restow.migrator import CrdReport, Migration, Options, Shard
+from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen
 from tests.restow.commandline import RESTOW
 
@@ -48,6 +49,14 @@ def workers_of(pid: int) -> list[int]:
     return [int(child) for child in children]
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended; a zombie has."""
+    try:
+        return " Z " not in f" {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]} "
+    except OSError:
+        return False
+
+
 async def assert_all_done(kind: Kind) -> None:
     """Every object is stored and owned at v1beta1, and storedVersions says so."""
     stored = await kind.stored()
@@ -60,9 +69,210 @@ async def assert_all_done(kind: Kind) -> None:
     assert await kind.stored_versions() == ["v1beta1"]
 
 
-async def test_two_processes_store_and_prune(stored_old: Kind, cluster: HttpCluster) -> None:
-    """Objects that no worker is dealt stay at the old version, and the prune would lose them."""
-    report = await Migration(cluster, options()).migrate(stored_old.name)
-    assert report.complete and report.pruned, report.to_json()
-    assert (report.objects.listed, report.objects.rewritten) == (COUNT, COUNT)
+async def fails_some(seen: Seen) -> Fault | None:
+    """Refuse the writes of two objects."""
+    if seen.is_write and seen.path.endswith(("/w07", "/w31")):
+        return Answer.of(422, "Invalid", "spec.size: Invalid value")
+    return None
+
+
+def told(report: CrdReport) -> dict[str, Any]:
+    """A report without what differs between two kinds and two runs."""
+    found = json.loads(json.dumps(report.to_json()).replace(report.name.partition(".")[2], "GROUP"))
+    found["failures"].sort(key=lambda failure: failure["name"])
+    del found["durationSeconds"]
+    return dict(found)
+
+
+@pytest.mark.parametrize("more", [{}, {"dry_run": True}, {"managed_fields": "keep"}], ids=str)
+async def test_two_processes_report_what_one_reports(
+    stored_old: Kind, cluster: HttpCluster, through_proxy: HttpCluster, proxy: Proxy, more: dict[str, Any]
+) -> None:
+    """Counts that are lost or added twice on their way from a worker make the report wrong."""
+    other = Kind(cluster, stored_old.etcd, f"other.{stored_old.group}")
+    await other.create(other.document(storage="v1alpha1", versions=("v1alpha1",)))
+    await other.populate(COUNT)
+    await other.change(other.document(storage="v1beta1", default=True))
+    proxy.hook = fails_some
+    try:
+        two = await Migration(through_proxy, options(**more)).migrate(stored_old.name)
+        one = await Migration(through_proxy, options(**more, processes=1)).migrate(other.name)
+        assert told(two) == told(one)
+        assert two.objects.failed == 2 and not two.pruned
+        if not more:
+            assert two.objects.translated == COUNT - 2
+        proxy.hook = None
+        last = await Migration(through_proxy, options()).migrate(stored_old.name)
+        assert last.pruned, last.to_json()
+    finally:
+        await other.remove()
+    stored = await stored_old.stored()
+    assert {found["apiVersion"] for found in stored.values()} == {f"{stored_old.group}/v1beta1"}
+    if not more.get("managed_fields"):
+        await assert_all_done(stored_old)
+
+
+async def test_a_list_of_one_page_starts_no_process(
+    stored_old: Kind, cluster: HttpCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --all, the start of processes for each CRD of a few objects would take longer than the objects."""
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", None)
+    report = await Migration(cluster, options(page_size=100, processes="auto")).migrate(stored_old.name)
+    assert report.pruned, report.to_json()
     await assert_all_done(stored_old)
+
+
+async def test_processes_of_a_shard_do_its_objects(stored_old: Kind, cluster: HttpCluster) -> None:
+    """A worker that is dealt the objects of another shard doubles their writes."""
+    first = await Migration(cluster, options(shard=Shard(0, 2))).migrate(stored_old.name)
+    second = await Migration(cluster, options(shard=Shard(1, 2))).migrate(stored_old.name)
+    assert first.objects.listed + second.objects.listed == COUNT
+    assert second.pruned and first.objects.listed and second.objects.listed
+    await assert_all_done(stored_old)
+
+
+async def test_a_killed_worker_is_replaced(stored_old: Kind, proxy: Proxy) -> None:
+    """The objects that a dead worker was dealt would stay at the old version, and the prune would lose them."""
+    process: asyncio.subprocess.Process
+    killed: list[int] = []
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and proxy.count("PATCH") >= 21 and not killed:
+            killed.append(workers_of(process.pid)[0])
+            os.kill(killed[0], signal.SIGKILL)
+        return None
+
+    proxy.hook = hook
+    process = await start(proxy, stored_old, "--concurrency", "4")
+    async with asyncio.timeout(60):
+        out, err = await process.communicate()
+    crd = json.loads(out)["crds"][0]
+    assert killed and process.returncode == 0, err
+    assert "a worker process was killed by SIGKILL; its objects are dealt again" in err.decode()
+    assert crd["pruned"] and crd["objects"]["listed"] == COUNT
+    assert crd["objects"]["rewritten"] + crd["objects"]["current"] == COUNT
+    assert not crd["warnings"], "objects that the dead worker wrote are no sign of an API server that lags"
+    await assert_all_done(stored_old)
+
+
+async def test_workers_that_keep_dying_end_the_run(stored_old: Kind, proxy: Proxy) -> None:
+    """A run whose workers are killed for want of memory would start new ones for ever."""
+    process: asyncio.subprocess.Process
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write:
+            for worker in workers_of(process.pid):
+                os.kill(worker, signal.SIGKILL)
+        return None
+
+    proxy.hook = hook
+    process = await start(proxy, stored_old)
+    async with asyncio.timeout(90):
+        out, err = await process.communicate()
+    crd = json.loads(out)["crds"][0]
+    assert process.returncode == 1, err
+    assert "worker processes died, and the last one was killed by SIGKILL" in crd["unfinished"]
+    assert "--processes 1" in crd["unfinished"] and not crd["pruned"]
+    assert "Traceback" not in err.decode()
+    proxy.hook = None
+    again = await start(proxy, stored_old)
+    assert await again.wait() == 0
+    await assert_all_done(stored_old)
+
+
+async def test_sigterm_reaches_the_workers(stored_old: Kind, proxy: Proxy) -> None:
+    """Workers that go on, or are cut off in a write, break the promise of the report."""
+    process: asyncio.subprocess.Process
+    writes_at_signal = 0
+
+    async def hook(seen: Seen) -> Fault | None:
+        nonlocal writes_at_signal
+        if seen.is_write and not writes_at_signal and proxy.count("PATCH") >= 21:
+            writes_at_signal = proxy.count("PATCH")
+            process.send_signal(signal.SIGTERM)
+        return None
+
+    proxy.hook = hook
+    process = await start(proxy, stored_old, "--concurrency", "4")
+    async with asyncio.timeout(60):
+        out, err = await process.communicate()
+    crd = json.loads(out)["crds"][0]
+    assert process.returncode == 1, err
+    assert "asked to stop" in crd["unfinished"] and "not begun" in crd["unfinished"]
+    assert proxy.in_flight == 0
+    assert crd["objects"]["rewritten"] < COUNT
+    assert crd["objects"]["rewritten"] * 2 == crd["requests"]["write"], "every object that was begun was finished"
+    assert "Traceback" not in err.decode()
+    proxy.hook = None
+    again = await start(proxy, stored_old, "--resume")
+    out, _err = await again.communicate()
+    assert again.returncode == 0
+    rewritten = json.loads(out)["crds"][0]["objects"]["rewritten"]
+    assert rewritten == COUNT - crd["objects"]["rewritten"], "what was done is skipped"
+    await assert_all_done(stored_old)
+
+
+async def test_workers_end_when_their_run_is_killed(stored_old: Kind, proxy: Proxy) -> None:
+    """Orphans would write on beside the next run, or wait for ever."""
+    process: asyncio.subprocess.Process
+    workers: list[int] = []
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and proxy.count("PATCH") >= 21 and not workers:
+            workers.extend(workers_of(process.pid))
+            os.kill(process.pid, signal.SIGKILL)
+        return None
+
+    proxy.hook = hook
+    process = await start(proxy, stored_old, "--concurrency", "4")
+    await process.wait()
+    assert len(workers) == 2
+
+    async def ended() -> bool:
+        return not any(is_running(worker) for worker in workers)
+
+    await until(ended, "workers are still there")
+    for found in (await stored_old.stored()).values():
+        assert {manager for manager, _, _ in owners(found)} == {"alice"}
+    proxy.hook = None
+    again = await start(proxy, stored_old)
+    assert await again.wait() == 0
+    await assert_all_done(stored_old)
+
+
+async def test_a_withdrawn_right_stops_all_processes(
+    stored_old: Kind, through_proxy: HttpCluster, proxy: Proxy
+) -> None:
+    """A worker that goes on without the right fails each of its objects."""
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and proxy.count("PATCH") >= 21:
+            return Answer.of(403, "Forbidden", 'User "admin" cannot patch resource "widgets": no')
+        return None
+
+    proxy.hook = hook
+    report = await Migration(through_proxy, options(concurrency=4)).migrate(stored_old.name)
+    assert not report.pruned
+    assert "the permission was withdrawn" in report.unfinished, report.to_json()
+    assert report.objects.failed <= 4
+
+
+async def test_a_worker_logs_as_the_run_does(stored_old: Kind, proxy: Proxy) -> None:
+    """Lines of another format, or none, hide which requests a worker sent."""
+    process = await start(proxy, stored_old, "--log-level", "debug", "--log-format", "json")
+    out, err = await process.communicate()
+    assert process.returncode == 0, (out, err)
+    lines = [json.loads(line) for line in err.decode().splitlines() if line.startswith("{")]
+    patched = [line for line in lines if line["message"].startswith("patch widgets")]
+    assert len(patched) == json.loads(out)["crds"][0]["requests"]["write"]
+    assert {(line["level"], line["logger"]) for line in patched} == {("debug", "restow.kube.client")}
+
+
+async def test_a_worker_that_cannot_start_ends_the_run(
+    stored_old: Kind, cluster: HttpCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Python that is not an executable of its own, or a system without processes left, must be named."""
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    report = await Migration(cluster, options()).migrate(stored_old.name)
+    assert "a worker process cannot be started: No such file or directory" in report.unfinished
+    assert report.requests.write == 0 and not report.pruned
