@@ -33,6 +33,8 @@ __all__ = ["Dealer"]
 
 _log = logging.getLogger(__name__)
 
+_LEAVE_S = 2.0  # seconds from a worker's last message to its end, before it is killed
+
 BATCH = 100
 """Objects that are dealt together: the objects of one ConversionReview, where they need one."""
 
@@ -170,9 +172,11 @@ class Dealer:
                 writer.write(processwire.frame(self._setup(options)))
                 self._join(worker, writer)
                 ended = await self._take_messages(worker, reader)
-            if not ended:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+            with contextlib.suppress(TimeoutError):
+                # Its end of the socket is closed, so it is about to end. To kill it at once would lose its exit code.
+                async with asyncio.timeout(_LEAVE_S):
+                    return await process.wait(), ended
+            process.kill()
             return await process.wait(), ended
         except OSError as error:
             self._run.stop.because(f"a worker process cannot be started: {error.strerror}. {_WITHOUT}")
