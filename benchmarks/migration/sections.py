@@ -22,7 +22,7 @@ from benchmarks.migration.proof import PROOF
 from benchmarks.migration.results import Run, busiest, fastest, summary
 from benchmarks.migration.scale import SCALE
 from benchmarks.migration.section import Section
-from benchmarks.migration.sharding import SHARDS
+from benchmarks.migration.sharding import PROCESSES, SHARDS
 from benchmarks.migration.subject import Entries
 from benchmarks.migration.tables import costs_table, rates_table
 from benchmarks.migration.webhook import WEBHOOK
@@ -177,6 +177,7 @@ SECTIONS = {
     "neighbour": NEIGHBOUR,
     "webhook": WEBHOOK,
     "shards": SHARDS,
+    "processes": PROCESSES,
     "scale": SCALE,
     "proof": PROOF,
 }

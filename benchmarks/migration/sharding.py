@@ -1,4 +1,7 @@
-"""One migration by several processes, one shard each; the last one to end prunes."""
+"""One migration by several processes: one shard each, or worker processes of one command.
+
+Each shard lists all objects, and the last one to end prunes. With ``--processes``, one process lists and prunes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import time
 
 from benchmarks.claims import at_least, exactly
-from benchmarks.migration.contenders import Act, Contender, Stage, restow_shard
+from benchmarks.migration.contenders import Act, Contender, Stage, restow_command, restow_shard
 from benchmarks.migration.course import Course, Herd, say
 from benchmarks.migration.manifests import Variant
 from benchmarks.migration.results import Run, summary
@@ -15,7 +18,7 @@ from benchmarks.migration.subject import Subject
 from benchmarks.migration.tables import costs_table, rates_table
 from benchmarks.tables import Result
 
-__all__ = ["SHARDS"]
+__all__ = ["PROCESSES", "SHARDS"]
 
 _HERD = "shardeds"
 _COUNTS = (1, 2, 4)
@@ -39,17 +42,26 @@ def _sharded(count: int) -> Contender:
     return Contender(f"{count} shard{'s' if count > 1 else ''}", act)
 
 
-async def _measure(course: Course) -> Result:
+async def _measure_shards(course: Course) -> Result:
+    return await _measure(course, "Shards", [_sharded(count) for count in _COUNTS])
+
+
+async def _measure_processes(course: Course) -> Result:
+    contenders = [restow_command(*(() if count == 1 else ("--processes", str(count)))) for count in _COUNTS]
+    return await _measure(course, "Processes", contenders)
+
+
+async def _measure(course: Course, what: str, contenders: list[Contender]) -> Result:
+    """Compare the first contender, one process, with the others."""
     plan = course.plan
-    say(f"shards: {plan.objects} objects, {plan.runs} rounds")
-    contenders = [_sharded(count) for count in _COUNTS]
+    say(f"{what.lower()}: {plan.objects} objects, {plan.runs} rounds")
     runs: dict[str, list[Run]] = {each.name: [] for each in contenders}
     for _ in range(plan.runs):
         for contender in course.turns(contenders):
             runs[contender.name].append(await course.run(_HERD, contender))
     found = [summary(each) for each in runs.values()]
     result = Result(
-        f"Shards: {plan.objects} objects, all processes and the API server on the same cores",
+        f"{what}: {plan.objects} objects, all processes and the API server on the same cores",
         [
             rates_table("Rates", found, "of one", found[0].rate, found[0].server_cores),
             costs_table("CPU, milliseconds per object", found),
@@ -63,4 +75,5 @@ async def _measure(course: Course) -> Result:
     return result
 
 
-SHARDS = Section(lambda plan: [Herd(_HERD, Variant.PLAIN, plan.objects)], _measure)
+SHARDS = Section(lambda plan: [Herd(_HERD, Variant.PLAIN, plan.objects)], _measure_shards)
+PROCESSES = Section(lambda plan: [Herd(_HERD, Variant.PLAIN, plan.objects)], _measure_processes)

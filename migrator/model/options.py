@@ -120,8 +120,9 @@ class Options:
         namespace, selector: migrate only a part of the objects; such a run never prunes.
         concurrency: the most writes in flight; 429s of the API server lower it for a while.
         rate: the most writes per second, or None.
-        processes: the number of worker processes that write the objects that this process lists; 1 for none, ``auto`` for
-            one for each CPU that this process may use. They share ``concurrency`` and ``rate``. A list of one page needs none.
+        processes: the number of worker processes that write the objects that this process lists; 1 for none, ``auto``
+            for one for each CPU that this process may use. They share ``concurrency`` and ``rate``. A list of one page
+            needs none.
         page_size: objects per LIST request; None means 500, or 100 if every listed object costs a conversion or is
             read whole.
         settle_s: seconds that must pass after the last change of the CRD, and after the last API server has seen it,

@@ -165,7 +165,7 @@ def _processes(context: click.Context, parameter: click.Parameter, value: str) -
     Raises:
         click.BadParameter: it is no number of processes and not ``auto``, or this system has no worker processes.
     """
-    found = value if value == AUTO else click.IntRange(1, MOST_PROCESSES).convert(value, parameter, context)
+    found = value if value == AUTO else click.IntRange(1, MOST_PROCESSES)(value, parameter, context)
     if found != 1 and sys.platform == "win32":
         msg = "worker processes need Linux or macOS: leave --processes out, or use --shard"
         raise click.BadParameter(msg)
