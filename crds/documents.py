@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-from restow.crds.scalars import Unsayable, key_text, resolve
+from restow.crds.scalars import NotRepresentable, key_text, resolve
 
 __all__ = ["MOST_VALUES", "NotYaml", "load_documents", "load_objects", "not_yaml"]
 
@@ -209,7 +209,7 @@ class _Reader:
     def _key(self, node: yaml.Node) -> str:
         try:
             return key_text(self._scalar(node) if isinstance(node, yaml.ScalarNode) else None)
-        except Unsayable as error:
+        except NotRepresentable as error:
             raise NotYaml(node.start_mark.line + 1, str(error)) from error
 
     def _scalar(self, node: yaml.Node) -> Any:
@@ -219,7 +219,7 @@ class _Reader:
         try:
             plain = tag is _PLAIN
             return resolve(node.value, plain=True, tag=None if plain else tag)
-        except Unsayable as error:
+        except NotRepresentable as error:
             raise NotYaml(node.start_mark.line + 1, str(error)) from error
 
     def _add(self, count: int, node: yaml.Node) -> None:

@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any, Final
 
-__all__ = ["Unsayable", "key_text", "resolve"]
+__all__ = ["NotRepresentable", "key_text", "resolve"]
 
 _TAGS: Final = "tag:yaml.org,2002:"
 _WORDS: Final[dict[str, bool | None]] = {
@@ -27,7 +27,7 @@ _DATE: Final = re.compile(r"[0-9]{4}-")
 _INT64, _UINT64 = 2**63, 2**64
 
 
-class Unsayable(ValueError):
+class NotRepresentable(ValueError):
     """An error: JSON cannot represent this YAML. The message names the kind of YAML, never its value."""
 
 
@@ -35,7 +35,7 @@ def resolve(text: str, *, plain: bool, tag: str | None = None) -> Any:
     """Return the JSON value of a scalar; ``plain`` marks a scalar without quotes.
 
     Raises:
-        Unsayable: JSON cannot represent the value.
+        NotRepresentable: JSON cannot represent the value.
     """
     if tag is not None and tag != "!":
         return _tagged(text, tag)
@@ -46,7 +46,7 @@ def key_text(value: Any) -> str:
     """Return the field name that a YAML key with this value stands for.
 
     Raises:
-        Unsayable: the key is null, a list or an object.
+        NotRepresentable: the key is null, a list or an object.
     """
     if isinstance(value, str):
         return value
@@ -54,7 +54,7 @@ def key_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    raise Unsayable("a key that is no text")
+    raise NotRepresentable("a key that is no text")
 
 
 def _tagged(text: str, tag: str) -> Any:
@@ -69,7 +69,7 @@ def _tagged(text: str, tag: str) -> Any:
         "float": isinstance(value, int | float) and not isinstance(value, bool),
     }
     if not fits.get(name, False):
-        raise Unsayable(f"a scalar with the tag {tag[:100]}")
+        raise NotRepresentable(f"a scalar with the tag {tag[:100]}")
     return value
 
 
@@ -79,7 +79,7 @@ def _plain(text: str) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     if _NO_NUMBER.fullmatch(text):
-        raise Unsayable("a number that JSON does not have")
+        raise NotRepresentable("a number that JSON does not have")
     if text[0] == ".":
         return _float(text)
     if _DATE.match(text):

@@ -48,7 +48,7 @@ async def find_binaries(
     if unknown := [name for name in names if name not in BINARIES]:
         message = f"There is no binary named {', '.join(unknown)}; there are {', '.join(BINARIES)}."
         raise ControlPlaneError(message)
-    found = {name: path for name in names if (path := _at_hand(name, search)) is not None}
+    found = {name: path for name in names if (path := _existing_binary(name, search)) is not None}
     missing = [name for name in names if name not in found]
     if missing:
         try:
@@ -59,7 +59,7 @@ async def find_binaries(
     return {name: found[name] for name in names}
 
 
-def _at_hand(name: str, search: BinarySearch) -> Path | None:
+def _existing_binary(name: str, search: BinarySearch) -> Path | None:
     """Return the path of a binary in the places that envtest searches, else in the cache; None if it is in neither."""
     variable = BINARIES[name].environment
     if named := search.environment.get(variable):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from restow.conversion.manifests.document import YamlAlias, YamlMapping, YamlNode, YamlScalar, YamlSequence, is_block
-from restow.crds.scalars import Unsayable, resolve
+from restow.crds.scalars import NotRepresentable, resolve
 
 __all__ = [
     "Style",
@@ -195,7 +195,7 @@ def _stays(text: str, data: str) -> bool:
     """Return whether a plain text is none of the words and numbers that kubectl knows."""
     try:
         return text == data and resolve(text, plain=True) == data
-    except Unsayable:
+    except NotRepresentable:
         return False
 
 

@@ -29,7 +29,7 @@ from restow.conversion.manifests.document import (
     merged_names,
 )
 from restow.crds.documents import MOST_VALUES, NotYaml, not_yaml
-from restow.crds.scalars import Unsayable, key_text, resolve
+from restow.crds.scalars import NotRepresentable, key_text, resolve
 
 __all__ = [
     "JsonText",
@@ -129,7 +129,7 @@ class _Composer:
         value: Any = event.value
         try:
             value = resolve(event.value, plain=not style, tag=event.tag)
-        except Unsayable as error:
+        except NotRepresentable as error:
             self._refuse(start, str(error))
         return self._known(YamlScalar(start, inner, end, event.anchor, event.tag, value, style), 0)
 
@@ -173,7 +173,7 @@ class _Composer:
             return YamlEntry(key, _MERGE, value, merges=self._can_merge(value))
         try:
             name = key_text(key.value)
-        except Unsayable as error:
+        except NotRepresentable as error:
             self._refuse(key.start, str(error))
             name = f"\0{key.start}"
         return YamlEntry(key, name, value)

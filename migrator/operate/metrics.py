@@ -26,7 +26,7 @@ class MigrationMetrics:
     ``restow_migrator_objects_total{crd,outcome}``        rewritten, current, stripped, …; grows during a run
     ``restow_migrator_requests_total{crd,kind}``          list, read, write, retried, review; grows during a run
     ``restow_migrator_prunes_total{crd}``                 times that storedVersions was trimmed
-    ``restow_migrator_run_duration_seconds{crd}``         of runs that looked at objects
+    ``restow_migrator_run_duration_seconds{crd}``         of finished, failed and stopped runs
     ``restow_migrator_due{crd}``                          1 while something is due
     ``restow_migrator_objects_remaining{crd}``            not finished yet in the run under way, or in the last one
     ``restow_migrator_stored_versions{crd}``              how many names status.storedVersions holds

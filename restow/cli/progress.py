@@ -241,11 +241,11 @@ class Progress:
             spent = _span(now - self._begun)
             lines.append(_cropped(Text(f"{self._overall()}, {spent}", style="dim"), width))
         with contextlib.suppress(OSError):
-            self._mend(width)
+            self._clear_wrapped_rows(width)
             self._live.update(Group(*lines), refresh=True)
         self._widths = [line.cell_len for line in lines]
 
-    def _mend(self, width: int) -> None:
+    def _clear_wrapped_rows(self, width: int) -> None:
         """Clear the extra rows that appear when the terminal becomes narrower and wraps the drawn lines."""
         rows = sum(max(-(-cells // width), 1) for cells in self._widths)
         for _ in range(rows - len(self._widths)):

@@ -15,7 +15,7 @@ from restow.crds import fieldpath
 from restow.crds.fieldpath import FieldSet
 from tests.migrator.builders import raw
 from tests.migrator.oracle import members
-from tests.migrator.strategies import chances, field_sets, spelt_anew
+from tests.migrator.strategies import chances, field_sets, respelled
 
 
 @given(field_sets, field_sets)
@@ -70,7 +70,7 @@ def test_union_by_example(one: FieldSet, other: FieldSet, merged: FieldSet) -> N
 @given(field_sets, chances)
 def test_order_and_spelling_do_not_count(fields: FieldSet, chance: Random) -> None:
     """The server's own order and spelling would look like a lost owner and cause repairs of every object."""
-    assert fieldpath.equal(raw(fields), raw(spelt_anew(fields, chance)))
+    assert fieldpath.equal(raw(fields), raw(respelled(fields, chance)))
 
 
 @given(field_sets, field_sets)

@@ -64,7 +64,7 @@ ARGUED: Final[Mapping[str, str]] = {
     "is caught where it is raised, and another error is told instead": """
         BrokenOff CallbackFailed FrameError InvalidRange InvalidTime InvalidVersion InvalidWindow NestedTooDeep NoJson
         NoRelease NoUpdateTarget NotData NotYaml PathError QueueClosed QueueFull ResponseRejected ReviewFailed
-        RuleFileError RulesInvalid TooOld Unsayable _Bad _EnoughError _Gone _NoAnswer _NotDone
+        RuleFileError RulesInvalid TooOld NotRepresentable _Bad _EnoughError _Gone _NoAnswer _NotDone
     """,
     "is answered to a client of the webhook, and listed in docs/serving.md": "AdmissionError Refusal",
     "is told to the author of conversions by restow check and by pytest, with the place of the mistake": """

@@ -242,7 +242,7 @@ class TestExecPlugins:
 class TestRenewalsThatFail:
     """A plugin or a token file that fails for a moment must cost a run of hours nothing that waiting would save."""
 
-    async def test_what_is_at_hand_is_used_until_it_ends(
+    async def test_valid_credentials_are_used_until_they_end(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """An object that failed for a hiccup of the plugin, though its token was good, was the whole run's failure."""

@@ -31,18 +31,16 @@ filled_field_sets = st.dictionaries(st.sampled_from(ELEMENTS), _nodes, min_size=
 """The same, but none is empty: a server keeps no entry that owns nothing."""
 
 
-def spelt_anew(fields: FieldSet, chance: Random, *, root: bool = True) -> FieldSet:
+def respelled(fields: FieldSet, chance: Random, *, root: bool = True) -> FieldSet:
     """The same set in another order and spelling."""
     children = [key for key in fields if key != "."]
-    anew = {
-        _spelt_anew(key, chance): spelt_anew(fields[key], chance, root=False) for key in _shuffled(children, chance)
-    }
+    anew = {_respelled(key, chance): respelled(fields[key], chance, root=False) for key in _shuffled(children, chance)}
     if not root and ((children and "." in fields) or (not children and chance.random() < 0.5)):
         anew["."] = {}
     return anew
 
 
-def _spelt_anew(element: str, chance: Random) -> str:
+def _respelled(element: str, chance: Random) -> str:
     if element[:2] not in ("k:", "v:"):
         return element
     value = json.loads(element[2:])

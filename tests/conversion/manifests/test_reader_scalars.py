@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from restow.conversion.model.values import same
-from restow.crds.scalars import Unsayable, resolve
+from restow.crds.scalars import NotRepresentable, resolve
 
 # From go-yaml v2's resolve.go, and Go's encoding of numbers as JSON.
 PLAIN: dict[str, Any] = {
@@ -91,5 +91,5 @@ def test_tags(text: str, tag: str, value: Any) -> None:
 @pytest.mark.parametrize("text", [".inf", "-.Inf", "+.INF", ".nan", ".NaN"])
 def test_numbers_that_json_does_not_have(text: str) -> None:
     """No API server takes them."""
-    with pytest.raises(Unsayable):
+    with pytest.raises(NotRepresentable):
         resolve(text, plain=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from restow.migrator.ownership.entries import Identity, ManagedFieldsEntry, identity, merge, same_ownership, seed
 from tests.migrator.builders import api_version, entry, fields_of, raw
 from tests.migrator.oracle import Path, members
-from tests.migrator.strategies import chances, entries, entry_lists, filled_field_sets, spelt_anew
+from tests.migrator.strategies import chances, entries, entry_lists, filled_field_sets, respelled
 
 
 def by_identity(found: tuple[ManagedFieldsEntry, ...] | list[ManagedFieldsEntry]) -> dict[Identity, frozenset[Path]]:
@@ -76,7 +76,7 @@ def test_a_merge_of_appliers_takes_the_later_version() -> None:
 def test_the_same_owners_are_recognised(meant: list[ManagedFieldsEntry], chance: Random) -> None:
     """The server's own order, spelling and times must not be taken for a lost owner."""
     found = [
-        msgspec.structs.replace(one, time="2025-01-01T00:00:00Z", fields=raw(spelt_anew(fields_of(one), chance)))
+        msgspec.structs.replace(one, time="2025-01-01T00:00:00Z", fields=raw(respelled(fields_of(one), chance)))
         for one in chance.sample(meant, len(meant))
     ]
     assert same_ownership(meant, found)

@@ -418,7 +418,7 @@ def test_items_of_a_removed_version_keep_their_paths() -> None:
     assert members(reconcile_with_schema(fields, Unknown(fields), KEYED, {"x": [READY]})) == members(fields)
 
 
-def test_items_that_a_removed_version_named_by_other_keys_are_spelt_anew() -> None:
+def test_items_that_a_removed_version_named_by_other_keys_are_respelled() -> None:
     """An element with the old keys names no item of the list any more, so its owner would own nothing of it."""
     item = b.struct(name=STRING, kind=STRING, size=STRING)
     schema = under(b.keyed_list(item, "name", "kind"))
