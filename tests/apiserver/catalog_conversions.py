@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from restow.cli.registries import graph_converters
 from restow.conversion import Registry, rules
+from restow.migrator import Converters
 
 
 def registry_for(group: str) -> Registry:
@@ -27,6 +30,24 @@ def registry_for(group: str) -> Registry:
         ]
 
     return registry
+
+
+def converters_for(group: str) -> Converters:
+    """The converters of a test's group, as each process makes them that is given their name."""
+    return lambda crd: graph_converters(registry_for(group).freeze([crd]))(crd)
+
+
+def raising_converters() -> Converters:
+    """Converters that fail with each page."""
+    return lambda _crd: _Raising()
+
+
+class _Raising:
+    """Fails with each page."""
+
+    async def convert(self, _objects: Sequence[Any], _api_version: str) -> Any:
+        """Raise an error."""
+        raise KeyError("s3cr3t")
 
 
 def to_stages(fields: dict[str, Any]) -> Any:

@@ -7,15 +7,21 @@ import json
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Shard
+from restow.migrator import CallbackFailed, CrdReport, Migration, NamedConverters, Options, Shard
+from tests.apiserver.catalogs import CatalogKind
 from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen
+from tests.apiserver.test_translation import COUNT as CATALOGS
+from tests.apiserver.test_translation import OWNED, populate
+from tests.apiserver.webhook import Webhook
 from tests.restow.commandline import RESTOW
 
 COUNT = 60
@@ -28,6 +34,17 @@ async def stored_old(kind: Kind) -> Kind:
     await kind.populate(COUNT)
     await kind.change(kind.document(storage="v1beta1", default=True))
     return kind
+
+
+@pytest.fixture
+async def catalogs(cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> AsyncIterator[CatalogKind]:
+    """Catalogs with owners at v1, stored at v2 from now on, which a webhook converts."""
+    made = CatalogKind(cluster, etcd, group, webhook)
+    await made.create(made.document(storage="v1"))
+    await populate(made)
+    await made.change(made.document(storage="v2"))
+    yield made
+    await made.remove()
 
 
 def options(**more: Any) -> Options:
@@ -277,3 +294,31 @@ async def test_a_worker_that_cannot_start_ends_the_run(
     report = await Migration(cluster, options()).migrate(stored_old.name)
     assert "a worker process cannot be started: No such file or directory" in report.unfinished
     assert report.requests.write == 0 and not report.pruned
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by name", "own webhook"])
+async def test_each_worker_has_the_converter(
+    catalogs: CatalogKind, cluster: HttpCluster, webhook: Webhook, named: bool
+) -> None:
+    """A worker that converts with something else than the run, or not at all, loses owners."""
+    more: dict[str, Any] = {}
+    if named:
+        more["converters"] = NamedConverters("tests.apiserver.catalog_conversions:converters_for", [catalogs.group])
+    report = await Migration(cluster, options(page_size=2), **more).migrate(catalogs.name)
+    assert report.pruned and report.objects.translated == report.requests.write == CATALOGS, report.to_json()
+    assert report.conversions > 0 and report.requests.review == len(webhook.asked)
+    assert bool(webhook.asked) is not named
+    for found in (await catalogs.stored()).values():
+        assert entry_versions(found) == {"v2"} and owners(found) == OWNED
+
+
+async def test_a_converter_that_fails_in_a_worker_ends_the_run_by_name(
+    catalogs: CatalogKind, cluster: HttpCluster
+) -> None:
+    """A report alone hides the error of the embedder's code, and each worker would go on with the next page."""
+    failing = NamedConverters("tests.apiserver.catalog_conversions:raising_converters")
+    with pytest.raises(CallbackFailed, match=r"_Raising\.convert raised KeyError$") as caught:
+        await Migration(cluster, options(page_size=2), converters=failing).run([catalogs.name])
+    [report] = caught.value.reports
+    assert not report.pruned and "_Raising.convert raised KeyError" in report.unfinished
+    assert report.requests.write == 0 and await catalogs.stored_versions() == ["v1", "v2"]
