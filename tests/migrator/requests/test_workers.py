@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from restow.kube import connect
-from restow.migrator import Migration, NamedConverters, Options
+from restow.migrator import Migration, Migrator, NamedConverters, Options
 from restow.migrator.requests import workers
 from restow.migrator.requests.cpus import available_cpus, cgroup_quota
 from restow.migrator.requests.passes import own_webhook
@@ -52,6 +52,8 @@ async def test_what_cannot_travel_is_refused_when_the_run_is_made(kubeconfig: Pa
     """An embedder that learns it in the middle of a run has half a migration."""
     with pytest.raises(ValueError, match="a worker process cannot open a cluster of type MemoryCluster again"):
         Migration(MemoryCluster(), Options(processes=2))
+    with pytest.raises(ValueError, match="a worker process cannot open a cluster of type MemoryCluster again"):
+        Migrator(MemoryCluster(), {"a.b": Options(processes=2)})
     async with connect(kubeconfig) as cluster:
         with pytest.raises(ValueError, match=r"Give NamedConverters\('module:function'\)"):
             Migration(cluster, Options(processes=2), converters=lambda _crd: None)
