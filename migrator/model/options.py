@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -271,10 +272,13 @@ def _processes(value: object) -> None:
         if value != AUTO:
             msg = f"Options.processes must be a number or {AUTO!r}, not {value!r}"
             raise ValueError(msg)
-        return
-    _whole("processes", value)
-    if isinstance(value, int) and value > MOST_PROCESSES:
-        msg = f"Options.processes must be {MOST_PROCESSES} at most, not {value}"
+    else:
+        _whole("processes", value)
+        if isinstance(value, int) and value > MOST_PROCESSES:
+            msg = f"Options.processes must be {MOST_PROCESSES} at most, not {value}"
+            raise ValueError(msg)
+    if value != 1 and sys.platform == "win32":
+        msg = "Options.processes: worker processes need Linux or macOS: leave it at 1, or use shards"
         raise ValueError(msg)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -163,13 +162,9 @@ def _processes(context: click.Context, parameter: click.Parameter, value: str) -
     """Return the value of ``Options.processes``.
 
     Raises:
-        click.BadParameter: it is no number of processes and not ``auto``, or this system has no worker processes.
+        click.BadParameter: it is no number of processes and not ``auto``.
     """
-    found = value if value == AUTO else click.IntRange(1, MOST_PROCESSES)(value, parameter, context)
-    if found != 1 and sys.platform == "win32":
-        msg = "worker processes need Linux or macOS: leave --processes out, or use --shard"
-        raise click.BadParameter(msg)
-    return found
+    return value if value == AUTO else click.IntRange(1, MOST_PROCESSES)(value, parameter, context)
 
 
 def processes(function: _F) -> _F:
