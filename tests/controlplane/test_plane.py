@@ -134,10 +134,12 @@ async def test_the_processes_and_their_cpu_time_are_told(plane):
 
 async def test_another_api_server_shares_the_store_and_the_users(plane, api):
     """Tests could not check the effects of a lagging second API server."""
+    before = plane.pids
     second = await plane.another_apiserver()
     try:
         assert second.server != plane.server
-        assert plane.pids.keys() >= {"kube-apiserver", "kube-apiserver-2"}
+        [name] = plane.pids.keys() - before.keys()
+        assert name.startswith("kube-apiserver-")
         await api(plane.admin).create("/api/v1/namespaces", {"metadata": {"name": "written-at-the-first"}})
         assert (await api(second.admin)("GET", "/api/v1/namespaces/written-at-the-first"))[0] == 200
         stranger = plane.user("alice", apiserver=second)
@@ -146,9 +148,9 @@ async def test_another_api_server_shares_the_store_and_the_users(plane, api):
     finally:
         process = second.process
         await second.stop(grace=30)
-    with pytest.raises(UnavailableError, match="CPU time of kube-apiserver-2 cannot be read"):
+    with pytest.raises(UnavailableError, match=f"CPU time of {name} cannot be read"):
         process.cpu_seconds()
-    assert "kube-apiserver-2" not in plane.pids
+    assert plane.pids == before
 
 
 async def test_restart_keeps_the_store_and_ends_old_continue_tokens(plane, api):
