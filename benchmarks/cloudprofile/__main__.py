@@ -284,7 +284,8 @@ def main() -> None:
     sizes = Sizes(**(chosen | given))
     recorder = Recorder.begin(flags.record)
     words = [f"--{size}"] * (size != "usual") + [f"--{name} {value}" for name, value in given.items()]
-    name, command = "chosen" if given else size, " ".join(["python -m benchmarks.cloudprofile", *words])
+    name = "-".join([size, *(f"{name}-{value}" for name, value in given.items())])
+    command = " ".join(["python -m benchmarks.cloudprofile", *words])
     costs = rule_costs(sizes)
     if flags.rules:
         rules = Result("CloudProfile", [rules_table(costs)])

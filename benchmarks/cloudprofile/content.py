@@ -69,6 +69,7 @@ class Sizes:
 
 
 FULL: Final = Sizes(250, 4_000, 1_000, 5_000)
+"""An API server of Kubernetes 1.37 used 19 GB before all statuses were rendered, on a machine with 24 GB."""
 USUAL: Final = Sizes(250, 1_000, 20, 1_000)
 QUICK: Final = Sizes(20, 40, 5, 10)
 

@@ -262,6 +262,7 @@ _SPARSE: Final = {
     for part in ("spec", "status.cloudProfileSpec")
     for field in ("cri", "architectures")
 }
+_BASTION_IMAGE: Final = {("Invalid", f"spec.bastion.machineImage.{name}") for name in ("name", "version")}
 _VERSIONS: Final = {("Forbidden", "spec.kubernetes.versions[]"), ("Forbidden", "spec.machineImages[].versions[]")}
 _LEADING: Final = {
     ("Required", "spec.kubernetes.versions[].lifecycle[]"),
@@ -277,9 +278,11 @@ def _profile(gardener: Gardener, asked: Scenario) -> Any:
     found, told = fields(said), ours.reasons(answer)
     found -= _LATEST
     if "no image with classification supported" in repr(said["findings"]):  # row bastion-unclassified
-        found -= {("Invalid", f"spec.bastion.machineImage.{name}") for name in ("name", "version")} - told
+        found -= _BASTION_IMAGE - told
     if found:  # what a bastion can have of a profile that is wrong anyway says nothing
-        told -= {("Invalid", f"spec.bastion.machineImage.{name}") for name in ("name", "version")} - found
+        told -= _BASTION_IMAGE - found
+    if "supported and arch" in answer.refusal and new["spec"].get("machineCapabilities"):  # row bastion-architecture
+        told -= _BASTION_IMAGE - found
     found -= _LEADING - told  # row leading-starts
     found -= _VERSIONS  # rows supported-once and policy-order
     told -= _VERSIONS

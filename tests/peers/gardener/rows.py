@@ -244,6 +244,22 @@ def bastion_unclassified(gardener: Gardener) -> tuple[Any, Any]:
     return judged(gardener, profile(bastion={"machineImage": {"name": "ubuntu"}}))
 
 
+@row([], [("Invalid", "spec.bastion.machineImage.name")])
+def bastion_architecture(gardener: Gardener) -> tuple[Any, Any]:
+    """An image that names its architecture has that one alone, whichever others the profile knows."""
+    amd64, arm64 = {"architecture": ["amd64"]}, {"architecture": ["arm64"]}
+    image = {"version": "1.0.0", "classification": "supported", "capabilityFlavors": [arm64]}
+    return judged(
+        gardener,
+        profile(
+            machineCapabilities=[{"name": "architecture", "values": ["amd64", "arm64"]}],
+            machineTypes=[{"name": "large", "cpu": "2", "gpu": "0", "memory": "4Gi", "capabilities": amd64}],
+            machineImages=[{"name": "ubuntu", "versions": [image]}],
+            bastion={"machineType": {"name": "large"}, "machineImage": {"name": "ubuntu"}},
+        ),
+    )
+
+
 @row([], [("Forbidden", "spec.kubernetes.versions")])
 def delete_expired(gardener: Gardener) -> tuple[Any, Any]:
     """A version that can be used is not deleted."""
