@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from restow.kube import PatchType
+from restow.kube import PatchType, connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import Conflict, NotFound
 from restow.kube.resources import CRDS, LEASES, NAMESPACES, Resource
@@ -58,26 +59,45 @@ async def restricted(cluster: HttpCluster) -> str:
     return NAMESPACE
 
 
-@pytest.fixture
-async def others(cluster: HttpCluster) -> AsyncIterator[None]:
-    """Kinds of cert-manager and Prometheus without a schema: their fields are checked by ``manifestcheck``."""
-    for kind, resource in OTHERS.items():
-        names = {"plural": resource.plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-        annotations = {"api-approved.kubernetes.io": "unapproved, test-only"}
-        body = {
-            "metadata": {"name": resource.full_name, "annotations": annotations},
-            "spec": {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]},
-        }
-        await cluster.create(CRDS, json.dumps(body).encode())
-    for resource in OTHERS.values():
-        await until(lambda of=resource: served(cluster, of), f"{resource.full_name} is not served")
-    yield
-    for resource in OTHERS.values():
-        await cluster.delete(CRDS, resource.full_name)
-    for resource in OTHERS.values():
-        await until(lambda of=resource: gone(cluster, of), f"{resource.full_name} stays")
+@pytest.fixture(scope="module")
+def others(kubeconfig: Path) -> Iterator[None]:
+    """Kinds of cert-manager and Prometheus without a schema: their fields are checked by ``manifestcheck``.
+
+    They are installed once for a file, because each removal is a wait: an API server retries one that failed with
+    growing pauses, and a busy machine has such failures.
+    """
+    asyncio.run(install_others(kubeconfig))
+    try:
+        yield
+    finally:
+        asyncio.run(remove_others(kubeconfig))
+
+
+async def install_others(kubeconfig: Path) -> None:
+    """Create the CRDs of other projects, and wait until they are served."""
+    async with connect(kubeconfig) as cluster:
+        for kind, resource in OTHERS.items():
+            names = {"plural": resource.plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+            schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+            annotations = {"api-approved.kubernetes.io": "unapproved, test-only"}
+            body = {
+                "metadata": {"name": resource.full_name, "annotations": annotations},
+                "spec": {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]},
+            }
+            await cluster.create(CRDS, json.dumps(body).encode())
+        for resource in OTHERS.values():
+            await until(lambda of=resource: served(cluster, of), f"{resource.full_name} is not served")
+
+
+async def remove_others(kubeconfig: Path) -> None:
+    """Delete the CRDs of other projects, and wait until they are gone."""
+    async with connect(kubeconfig) as cluster:
+        for resource in OTHERS.values():
+            with contextlib.suppress(NotFound):
+                await cluster.delete(CRDS, resource.full_name)
+        for resource in OTHERS.values():
+            await until(lambda of=resource: gone(cluster, of), f"{resource.full_name} stays")
 
 
 async def gone(cluster: HttpCluster, crd: Resource) -> bool:
