@@ -43,11 +43,12 @@ class FixedTime:
 
 
 class Watched:
-    """The API server, with a count of requests, and a hook before each patch."""
+    """The API server, with a count of requests, of patches by object, and a hook before each patch."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.asked: Counter[str] = Counter()
+        self.patched: Counter[tuple[str, str]] = Counter()
         self.conflicts = 0
         self.before_patch: Callable[[Resource, str, str | None], Awaitable[None]] | None = None
 
@@ -126,7 +127,9 @@ class Watched:
     ) -> Reply:
         if self.before_patch is not None:
             await self.before_patch(resource, name, subresource)
-        self.asked[f"patch {resource.plural}{'/' + subresource if subresource else ''}"] += 1
+        what = f"{resource.plural}{'/' + subresource if subresource else ''}"
+        self.asked[f"patch {what}"] += 1
+        self.patched[what, name] += 1
         try:
             return await self._cluster.patch(
                 resource,
