@@ -1,8 +1,9 @@
 """Impersonation: requests of one user that an API server treats as another user's. Pure.
 
 The fields are those of a kubeconfig's user entry (``as``, ``as-uid``, ``as-groups``, ``as-user-extra``) and of
-kubectl's flags (``--as``, ``--as-uid``, ``--as-group``). The headers are those that client-go sends
-(``transport/round_trippers.go``). The API server asks its authorizer whether the user has the verb ``impersonate``.
+kubectl's flags (``--as``, ``--as-uid``, ``--as-group``, ``--as-user-extra``). The headers are those that
+client-go sends (``transport/round_trippers.go``). The API server asks its authorizer whether the user has the verb
+``impersonate``.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ _FLAGS: Final = {
     "as": "as_user",
     "as-group": "as_groups",
     "as-uid": "as_uid",
+    "as-user-extra": "as_attributes",
 }
 """The flags that select the cluster and the user, each with the parameter that holds its value."""
 
@@ -51,7 +52,9 @@ def crds(context: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 
 def _values(given: Any) -> tuple[str, ...]:
-    """Return the values of a flag, repeatable or not."""
+    """Return the values of a flag as they were written, repeatable or not."""
+    if isinstance(given, dict):
+        return tuple(f"{key}={value}" for key, values in given.items() for value in values)
     return given if isinstance(given, tuple) else () if given is None else (str(given),)
 
 

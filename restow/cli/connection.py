@@ -34,7 +34,7 @@ class ClusterConnection:
 
     Attributes:
         kubeconfig, context, cluster, user: as kubectl's flags.
-        impersonation: --as, --as-uid and --as-group.
+        impersonation: --as, --as-uid, --as-group and --as-user-extra.
         request_timeout: seconds for one request; infinity for no limit, None for the client's default.
     """
 
@@ -81,6 +81,24 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str | 
     return seconds or math.inf
 
 
+def _attributes(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Read attributes of a user, each as ``KEY=VALUE``; a key that is given twice has two values.
+
+    Raises:
+        click.BadParameter: a text has no equals sign, or nothing before it.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            msg = "an attribute of a user is written KEY=VALUE"
+            raise click.BadParameter(msg)
+        found[key] = (*found.get(key, ()), value)
+    return found
+
+
 _FLAGS: Final = (
     click.option(
         "--kubeconfig",
@@ -96,6 +114,14 @@ _FLAGS: Final = (
         "--as-group", "as_groups", multiple=True, metavar="GROUP", help="Group to impersonate, with --as; repeatable."
     ),
     click.option("--as-uid", metavar="UID", help="UID to impersonate, with --as."),
+    click.option(
+        "--as-user-extra",
+        "as_attributes",
+        multiple=True,
+        callback=_attributes,
+        metavar="KEY=VALUE",
+        help="Further attribute of the user to impersonate, with --as; repeatable, also for one key.",
+    ),
     click.option(
         "--request-timeout",
         callback=_seconds,
@@ -113,7 +139,9 @@ def flags(function: _F) -> _F:
     def command(*arguments: Any, **given: Any) -> Any:
         names = ("kubeconfig", "context", "cluster", "user", "request_timeout")
         chosen = {name: given.pop(name) for name in names}
-        whom = Impersonation(given.pop("as_user") or "", given.pop("as_uid") or "", given.pop("as_groups"))
+        whom = Impersonation(
+            given.pop("as_user") or "", given.pop("as_uid") or "", given.pop("as_groups"), given.pop("as_attributes")
+        )
         return function(*arguments, connection=ClusterConnection(impersonation=whom, **chosen), **given)
 
     for option in reversed(_FLAGS):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ __all__ = ["GROUP", "Api", "alone", "findings", "install", "lenient", "uninstall
 GROUP = "core.gardener.cloud"
 
 _PLURALS = {"CloudProfile": "cloudprofiles", "NamespacedCloudProfile": "namespacedcloudprofiles", "Shoot": "shoots"}
+_REFUSED = re.compile(r'Invalid value: ("(?:[^"\\]|\\.)*"|-?\d+): ')
 _STRICT = {"fieldValidation": "Strict"}
 _DRY = {"dryRun": "All"}
 _JUDGING = ("x-kubernetes-validations", "enum", "format", "pattern", "minimum", "minLength", "maxLength", "minItems")
@@ -103,8 +105,14 @@ class Api:
 
 
 def findings(error: Invalid) -> list[str]:
-    """What a person is told, line by line, without the note that not all rules were checked."""
-    told = (f"{cause['field']}: {cause['message']}" for cause in error.details.causes)
+    """What a person is told, line by line, without the note that not all rules were checked.
+
+    The value is left out: where a rule refuses it, Kubernetes 1.34 writes its type ("object", "integer"); later ones
+    write a number, and nothing for an object.
+    """
+    told = (
+        f"{cause['field']}: {_REFUSED.sub('Invalid value: ', cause['message'], 1)}" for cause in error.details.causes
+    )
     return sorted(line for line in told if not line.startswith("<nil>"))
 
 

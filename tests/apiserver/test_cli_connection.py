@@ -14,7 +14,7 @@ import yaml
 from restow.controlplane.plane import ControlPlane
 from restow.kube import ApiError, Impersonation, connect
 from restow.kube.resources import Resource
-from tests.apiserver.access import Access, on_crd, on_objects
+from tests.apiserver.access import Access, Right, on_crd, on_objects
 from tests.apiserver.kind import Kind
 from tests.restow.commandline import Cli, restow
 
@@ -60,6 +60,19 @@ async def test_a_command_has_the_rights_of_whom_it_impersonates(kind: Kind, cli:
     assert 'User "jane-who-does-not" cannot get' in refused.err
     by_group = await cli("status", kind.name, "--as", "jane-who-does-not", "--as-group", "system:masters")
     assert by_group.code == 0
+
+
+async def test_an_attribute_of_whom_it_impersonates_needs_a_right(kind: Kind, cli: Cli, access: Access) -> None:
+    """Rights can depend on attributes of a user: the API server must be asked with them, and asks for its own right."""
+    flags = ("--as", "jane-of-a-scope", "--as-group", "system:masters", "--as-user-extra", "example.com/scope=read")
+    assert (await cli("status", kind.name, *flags)).code == 0
+    names = (Right("", "users", ("impersonate",)), Right("", "groups", ("impersonate",)))
+    user = await access.user("impersonator-of-a-scope", *names)
+    refused = await asyncio.to_thread(restow, "status", kind.name, *flags, kubeconfig=user.kubeconfig)
+    assert refused.code == 2
+    assert "cannot impersonate" in refused.err
+    await access.grant(user, Right("authentication.k8s.io", "userextras/example.com/scope", ("impersonate",)))
+    assert (await asyncio.to_thread(restow, "status", kind.name, *flags, kubeconfig=user.kubeconfig)).code == 0
 
 
 async def test_impersonation_that_is_not_allowed_is_refused(access: Access, kind: Kind) -> None:

@@ -481,7 +481,7 @@ async def test_the_limit_of_a_cloud_profile_is_never_lowered(api: Api) -> None:
     await api.change(made, type="aws")
     [told] = await told_of(api, made, limits={"maxNodesTotal": 5})
     assert told == (
-        "spec.limits.maxNodesTotal: Invalid value: 5: maxNodesTotal cannot be lowered, for Shoots may have grown up to "
+        "spec.limits.maxNodesTotal: Invalid value: maxNodesTotal cannot be lowered, for Shoots may have grown up to "
         "it: leave it, or raise it"
     )
     await api.change(made, limits={"maxNodesTotal": None})

@@ -17,7 +17,10 @@ from restow.kube import Impersonation
 from restow.main import COMMANDS, main, separated
 from tests.restow.commandline import restow
 
-FLAGS = {"kubeconfig", "context", "cluster", "user", "as_user", "as_groups", "as_uid", "request_timeout", "verbosity"}
+FLAGS = {
+    *("kubeconfig", "context", "cluster", "user", "request_timeout", "verbosity"),
+    *("as_user", "as_groups", "as_uid", "as_attributes"),
+}
 OFFLINE = {"timeline", "suggest", "convert", "explain", "review", "rules", "rbac", "profile", "completion"}
 
 
@@ -48,9 +51,18 @@ def test_the_flags_become_one_connection() -> None:
     code, found, _ = given(
         *("--kubeconfig", "f", "--context", "c", "--cluster", "k", "--user", "u"),
         *("--as", "jane", "--as-group", "a", "--as-group", "b", "--as-uid", "7", "--request-timeout", "2s"),
+        *("--as-user-extra", "scope=read", "--as-user-extra", "scope=a=b", "--as-user-extra", "x="),
     )
-    whom = Impersonation("jane", "7", ("a", "b"))
+    whom = Impersonation("jane", "7", ("a", "b"), {"scope": ("read", "a=b"), "x": ("",)})
     assert (code, found) == (0, ClusterConnection("f", "c", "k", "u", whom, 2.0))
+
+
+@pytest.mark.parametrize("text", ["scope", "=read", ""])
+def test_an_attribute_without_a_key_or_a_value_is_refused(text: str) -> None:
+    """A header without a name would fail every request, and a key without a value would give no attribute at all."""
+    code, _, said = given("--as", "jane", "--as-user-extra", text)
+    assert code == 2
+    assert "KEY=VALUE" in said
 
 
 @pytest.mark.parametrize(
