@@ -36,7 +36,7 @@ Item = tuple[Meta, dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class FailedPage:
-    """Which page could not be read: that of ``size`` objects from ``token`` on (empty for the first one)."""
+    """The page that could not be read: ``size`` objects from ``token`` on (empty for the first page)."""
 
     namespace: str | None
     token: str
@@ -48,7 +48,7 @@ class ListFailed(Exception):
 
     Attributes:
         page: which one.
-        unreachable: what was out of reach for so long; empty where it is something else, and for ever.
+        unreachable: the server that was unreachable all the time; empty for a permanent failure.
     """
 
     def __init__(self, message: str, page: FailedPage | None = None, *, unreachable: str = "") -> None:
@@ -67,7 +67,7 @@ _CONVERTER = ("conversion webhook for", "conversion for")
 
 
 def refused_by_converter(error: KubeError) -> bool:
-    """Whether a converter was asked and failed: at one object, it will fail again."""
+    """Return whether a converter refused an object: it will refuse that object again."""
     asked = any(text in error.said for text in _CONVERTER)
     return asked and not any(text in error.said for text in CONVERTER_OUT_OF_REACH)
 
@@ -84,9 +84,9 @@ class ListedPage:
 
     Attributes:
         items: its objects, whole ones with their content.
-        remaining: how many are to follow, if the server said so.
-        resource_version: of the list; another one after the list was continued inconsistently.
-        texts: the objects as they were sent, where they were asked for; in the order of ``items``.
+        remaining: how many objects follow, if the server says so.
+        resource_version: of the list; it changes when the list continues inconsistently.
+        texts: the objects as the server sent them, if requested; in the order of ``items``.
         size: bytes of the answer.
         last: whether no page follows.
     """
@@ -117,20 +117,20 @@ async def list_objects(
     attempts: int = ATTEMPTS,
     patience_s: float = 0.0,
 ) -> AsyncIterator[ListedPage]:
-    """Yield page after page, until the end or until ``stop`` is raised.
+    """Yield the pages until the end, or until ``stop`` is requested.
 
     Args:
         page_size: ``limit`` of each request.
-        requests: where requests and retries are counted.
+        requests: counts requests and retries.
         jitter: adds jitter to a wait, ``seconds -> seconds``.
         start: the continue token to begin with; empty for the first page.
         whole: read whole objects, not metadata only.
-        texts: read whole objects, and yield them as they were sent.
+        texts: read whole objects, and also yield them as the server sent them.
         undecoded: yield what is read, whole objects or metadata, only as it was sent; see ``read_items``.
-        page_bytes: about how large an answer may be; 0 for as large as a page is. The first page has few objects, and
-            shows how large they are.
-        attempts: attempts for one page; fewer than usual where one list of many may be missing.
-        patience_s: how long an outage is waited for, beyond the usual attempts.
+        page_bytes: the approximate size limit of a reply; 0 for none. The first page has few objects, and shows how
+            large they are.
+        attempts: attempts for one page; fewer if the caller can do without this list.
+        patience_s: seconds to wait for the end of an outage, after the usual attempts.
 
     Raises:
         ListFailed: no attempt could read a page of the objects.
@@ -201,7 +201,7 @@ async def _page(
 
 
 def read_items(texts: Sequence[msgspec.Raw | bytes], resource: Resource, *, whole: bool) -> list[Item]:
-    """Decode objects of a page; their content too where they are wanted whole.
+    """Decode the objects of a page, and their content if whole objects are requested.
 
     Raises:
         BadReply: an object does not have the shape of one.

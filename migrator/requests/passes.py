@@ -4,7 +4,7 @@ Managed-fields entries are converted page by page on the way into the queue, so 
 many objects. Memory is bounded by two pages, whatever the number of objects. A pass ends in a report, never in an
 exception about an object. When the run is asked to stop, no new object is begun and writes in flight are finished.
 
-``scan`` is for callers that wait for an answer: it reads metadata only, does not wait for long, and writes nothing.
+``scan`` is for callers that wait for a reply: it reads only metadata, retries briefly, and writes nothing.
 """
 
 from __future__ import annotations
@@ -68,21 +68,21 @@ _MOST_ASKED = 5
 
 
 def own_webhook(_crd: Crd) -> None:
-    """Leave every CRD to its own webhook."""
+    """Choose the CRD's own webhook, for every CRD."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a pass takes from the world around it.
+    """The dependencies of a pass: API server, clock, chance and converters.
 
     Attributes:
         cluster: the API server.
-        stop: raised to end the run early.
+        stop: requested to end the run early.
         clock: a monotonic clock, in seconds.
         random: spreads waits; seeded in tests.
-        converters: what converts objects of CRDs with strategy Webhook.
-        longest_wait: seconds that a wait is cut to.
-        longest_patience_s: most seconds that an outage is waited for, beyond the usual attempts.
+        converters: choose the converter of a CRD with strategy Webhook.
+        longest_wait: the longest wait, in seconds.
+        longest_patience_s: the longest wait for the end of an outage, in seconds, after the usual attempts.
     """
 
     cluster: Cluster
@@ -98,7 +98,7 @@ class Environment:
         return min(self.longest_wait, jittered(seconds, self.random))
 
     def converter(self, crd: Crd) -> Converter | None:
-        """Return what was given to convert the objects of a CRD, or None where its own webhook does.
+        """Return the converter of a CRD's objects; None for its own webhook.
 
         Raises:
             MigrationRefused: the embedder's converter does not fit the CRD.
@@ -107,7 +107,7 @@ class Environment:
 
 
 def page_size(options: Options, crd: Crd, rules: EntryPolicies) -> int:
-    """Objects per LIST: fewer where each costs a conversion, or is read whole."""
+    """Return the objects per LIST: fewer if each costs a conversion or is read whole."""
     if options.page_size is not None:
         return options.page_size
     return WHOLE_OBJECTS if crd.strategy != "None" or rules.whole_objects else 500
@@ -127,16 +127,16 @@ async def run_pass(
     listed: Callable[[str], Awaitable[None]] | None = None,
     deal: Deal | None = None,
 ) -> None:
-    """List every object and finish it, or those of a shard; what happened is counted in ``report``.
+    """List and finish every object, or those of a shard; ``report`` counts the outcomes.
 
     Args:
         environment: the API server, the clock and the end of the run.
-        crd: the CRD as read before; objects are listed and written at its storage version.
+        crd: the CRD; objects are listed and written at its storage version.
         rules: the policies by which objects are decided.
         options: what is asked for.
-        report: counts, failures, and ``unfinished`` where not every object was looked at.
+        report: counts, failures, and ``unfinished`` if not every object was processed.
         listed: receives the list's resourceVersion before the first object is begun.
-        deal: finishes the objects where they are more than one page; without it, this process finishes all.
+        deal: finishes the objects of a list of several pages; by default, this process finishes them.
     """
     chosen = environment.converter(crd)
     deleted_crd = CrdDeleted(environment, crd)
@@ -165,7 +165,7 @@ async def _chained(first: ListedPage, more: AsyncIterator[ListedPage]) -> AsyncI
 def open_converter(
     chosen: Converter | None, environment: Environment, crd: Crd, options: Options, requests: Requests
 ) -> AbstractAsyncContextManager[Converter]:
-    """Open what converts: the converter that was chosen, or the CRD's own webhook, whose reviews are counted."""
+    """Open the converter that was chosen, or the CRD's own webhook, whose reviews are counted."""
     if chosen is not None:
         return nullcontext(chosen)
     return webhook_converter(
@@ -181,7 +181,9 @@ def open_converter(
 
 
 class CrdDeleted:
-    """Asks whether the CRD of a pass is gone, which ends the pass; a few times only, since a 404 may have other causes.
+    """Asks the API server whether the CRD of a pass is gone, and ends the pass then.
+
+    It asks a few times only, because a 404 may have other causes.
 
     Args:
         environment: the API server, and the end of the run.
@@ -195,7 +197,7 @@ class CrdDeleted:
         self._asked = 0
 
     async def __call__(self) -> bool:
-        """Return whether it is; the run is stopped then."""
+        """Return whether the CRD is gone; the run is stopped then."""
         stop = self._environment.stop
         async with self._asking:
             if not stop and self._asked < _MOST_ASKED:
@@ -228,7 +230,7 @@ class _Listing:
         self._undecoded = undecoded
 
     async def pages(self, listed: Callable[[str], Awaitable[None]] | None) -> AsyncGenerator[ListedPage, None]:
-        """Yield page after page, and count their objects; a list that fails is a row of the report."""
+        """Yield the pages, and count their objects; a failure of the list becomes a row of the report."""
         options, report = self._options, self._report
         try:
             async for page in list_objects(
@@ -275,12 +277,12 @@ class _Listing:
 
 
 def reads_whole(rules: EntryPolicies) -> bool:
-    """Whether objects have to be listed whole."""
+    """Return whether whole objects must be listed."""
     return rules.whole_objects or rules.translates
 
 
 class Finisher:
-    """Finishes objects of one CRD, as many side by side as ``Options.concurrency`` allows.
+    """Finishes objects of one CRD, ``Options.concurrency`` of them concurrently.
 
     Args:
         environment: the API server, the clock and the end of the run.
@@ -288,9 +290,9 @@ class Finisher:
         rules: the policies by which objects are decided.
         options: what is asked for.
         report: where everything is counted.
-        converter: what converts the objects; open.
+        converter: converts the objects; already open.
         crd_deleted: asks whether the CRD is gone.
-        limiter: paces the writes; by default as the options say.
+        limiter: paces the writes; by default that of the options.
     """
 
     def __init__(
@@ -332,8 +334,8 @@ class Finisher:
 
         Args:
             batches: the objects.
-            done: is called with the place of each object that is done with, counted from 0 over all batches. Once the
-                run is asked to stop, objects that were not begun are left out.
+            done: called for each finished object with its index over all batches, from 0. After a request to stop, it
+                is not called for objects that were not begun.
         """
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work(done)) for _ in range(self._concurrency)]
@@ -365,7 +367,7 @@ class Finisher:
 
 
 def unfinished(report: CrdReport, stop: RunStop) -> str:
-    """Say why a run ended before its end, and what it leaves."""
+    """Return why a run ended early, and how many objects it leaves."""
     if stop.final:
         return stop.why
     expected = max(report.expected, report.objects.listed)

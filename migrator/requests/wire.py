@@ -1,4 +1,4 @@
-"""The typed shapes in which a migration reads objects and writes patches: metadata decoded, the rest untouched."""
+"""Typed shapes of the objects that a migration reads and the patches that it writes: only metadata is decoded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
-    """What an ownerReference says of its owner."""
+    """An ownerReference: which object owns this one."""
 
     api_version: str = msgspec.field(name="apiVersion", default="")
     kind: str = ""
@@ -35,7 +35,7 @@ class OwnerReference(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """What of an object's metadata a migration looks at."""
+    """The part of an object's metadata that a migration reads."""
 
     name: str
     uid: str
@@ -58,7 +58,7 @@ class PartialObject(msgspec.Struct, frozen=True):
 
 
 class PageMeta(msgspec.Struct, frozen=True):
-    """``ListMeta``: where a list goes on."""
+    """``ListMeta``: the continue token of a list, and what remains."""
 
     resource_version: str = msgspec.field(name="resourceVersion", default="")
     continue_: str = msgspec.field(name="continue", default="")
@@ -66,7 +66,7 @@ class PageMeta(msgspec.Struct, frozen=True):
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
-    """One page of a list, metadata decoded; of no objects at all the server makes ``"items": null``."""
+    """One page of a list, metadata decoded; the server writes an empty page as ``"items": null``."""
 
     metadata: PageMeta
     items: list[PartialObject] | None = None
@@ -105,7 +105,7 @@ _RESET = (ManagedFieldsEntry(),)
 def combined_patch(resource_version: str, entries: Sequence[ManagedFieldsEntry]) -> bytes:
     """Return the merge patch that re-encodes an object and gives it these managedFields.
 
-    The server takes an empty list for "no change", and ``[{}]`` for a reset.
+    The server reads an empty list as "no change", and ``[{}]`` as a reset.
     """
     return _encoder.encode(_Patch(_PatchMeta(resource_version, managed_fields=entries or _RESET)))
 
@@ -118,7 +118,7 @@ def empty_patch(resource_version: str) -> bytes:
 def identity_apply(api_version: str, kind: str, meta: Meta) -> bytes:
     """Return the server-side apply that only re-encodes.
 
-    uid and resourceVersion make it a 409 instead of a create where the object is gone or was created again.
+    If the object is gone or was created again, uid and resourceVersion make the apply fail (409), not create it.
     """
     about = _PatchMeta(meta.resource_version, name=meta.name, uid=meta.uid)
     return _encoder.encode(_Patch(about, api_version=api_version, kind=kind))

@@ -79,7 +79,7 @@ async def _never() -> bool:
 
 
 class _NotDone(Exception):
-    """An object cannot be finished; becomes a row of the report."""
+    """The object cannot be finished; the report gets a row for it."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -88,21 +88,21 @@ class _NotDone(Exception):
 
 
 class ObjectWriter:
-    """Finishes objects of one CRD, one call per object; calls run side by side.
+    """Finishes objects of one CRD, one call per object; calls can run concurrently.
 
     Args:
-        cluster: where to.
+        cluster: the API server.
         crd: the CRD; objects are written at its storage version.
         rules: the policies by which each object is decided.
         report: where everything is counted.
-        translator: translates an object that has to be looked at again.
+        translator: converts the entries of an object that is decided a second time.
         limiter: paces the writes.
-        stop: once raised, no further try is begun.
+        stop: once it is requested, no further attempt begins.
         clock: a monotonic clock, in seconds.
         jitter: adds jitter to a wait, ``seconds -> seconds``.
-        patience_s: how long an API server that answers no request is waited for.
+        patience_s: seconds to wait for an API server that answers no request.
         dry_run: send every write with ``dryRun=All``.
-        crd_deleted: is asked where a 404 does not name the object, whether its CRD is gone; then the object is, too.
+        crd_deleted: called after a 404 that does not name the object; if the CRD is gone, so is the object.
     """
 
     def __init__(
@@ -141,16 +141,16 @@ class ObjectWriter:
     async def finish(
         self, meta: Meta, live: dict[str, Any] | None = None, translation: Translation | None = None
     ) -> None:
-        """Bring one object to the storage version; what became of it is counted in the report.
+        """Rewrite one object at the storage version, and count the outcome in the report.
 
         Args:
             meta: its metadata as listed.
-            live: the whole object at the storage version, where it was listed whole.
-            translation: what became of its entries, where they had to be converted and were so already.
+            live: the whole object at the storage version, if whole objects were listed.
+            translation: its converted entries, if they had to be converted and already were.
         """
         whole, read_again = live is not None, False
         attempts = Attempts(self._patience_s)
-        doubtful: ObjectDecision | None = None  # sent, and not known whether the server carried it out
+        doubtful: ObjectDecision | None = None  # sent; it is unknown whether the server carried it out
         while True:
             decision: ObjectDecision | None = None
             try:
@@ -194,7 +194,7 @@ class ObjectWriter:
                 return
 
     def _is_old(self, meta: Meta) -> bool:
-        """Whether an object was last written before the last change of the CRD, as far as its entries show."""
+        """Return whether the entries show no write after the last change of the CRD."""
         if self._crd_changed is None or not self._rules.reencode or not meta.managed_fields:
             return False
         times = [entry.time for entry in meta.managed_fields]
@@ -204,7 +204,7 @@ class ObjectWriter:
         return decide(meta.managed_fields, self._rules.for_object(meta.resource_version), live, translation)
 
     async def _again(self, meta: Meta, error: KubeError, outcome: ErrorOutcome, attempt: int) -> bool:
-        """Act on an outcome; whether the object is to be tried once more."""
+        """Act on an outcome; return whether to try the object again."""
         if outcome.action is ErrorAction.GONE:
             self._report.objects.gone += 1
             return False
@@ -239,7 +239,7 @@ class ObjectWriter:
         return attempts.failed(error, self._clock(), answered)
 
     def _silent(self) -> bool:
-        """Whether nothing was answered for as long as the server is waited for: it is not one object's trouble."""
+        """Return whether the server answered nothing for ``patience_s``: an outage, and no failure of one object."""
         return self._clock() - self._last_answer >= max(self._patience_s, _SILENCE)
 
     def _fail(self, meta: Meta, reason: str, message: str) -> None:
@@ -271,15 +271,15 @@ class ObjectWriter:
         return found, reply.decode(whole_object_decoder) if whole else None
 
     async def _carry_out(self, meta: Meta, decision: ObjectDecision) -> bool:
-        """Send a decision's requests; whether they changed what is stored, in a dry run whether they may."""
+        """Send a decision's requests; return whether they changed what is stored, or may have in a dry run."""
         if decision.refusal:
             raise _NotDone(decision.reason, decision.refusal)
         if not decision.steps:
             return False
         now = await self._write(meta, decision)
         if self._dry_run:
-            # Where the server cannot even parse the list that is stored, it empties it whatever it is sent, and takes
-            # the next write as it is: the repair, which a dry run cannot show.
+            # A server that cannot even parse the stored list empties it on every write, and accepts the next write as
+            # sent. That second write is the repair, which a dry run cannot show.
             if not corrupt(meta.managed_fields):
                 _check_shown(now, decision.entries, _WOULD_BE_LOST)
             return True
@@ -290,9 +290,9 @@ class ObjectWriter:
     async def _write(self, meta: Meta, decision: ObjectDecision) -> Meta:
         """Send a decision's requests; return what the last one left.
 
-        An identity apply is validated before the server puts defaults in, every other write after that. So a rule that
-        reads a new default refuses the apply of each object that lacks it (422). A patch gets through, and owns the
-        default; the check of its answer takes that off again.
+        The server validates an identity apply before it sets defaults, and every other write afterwards. So a rule that
+        reads a new default refuses the apply of each object that lacks it (422). A patch passes, and owns the default;
+        the check of its answer removes that ownership.
         """
         now, entries, refused = meta, decision.entries, False
         for step in decision.steps[:-1]:
@@ -317,7 +317,7 @@ class ObjectWriter:
         elif refused and not entries:
             last = WriteStep.EMPTY_PATCH  # the apply would have begun to track the object, and has not
         if rehearse:
-            # The server would empty managedFields if it cannot convert one of the entries that ride along.
+            # The server would empty managedFields if it cannot convert one of the other entries in this request.
             _check_shown(await self._send(now, last, entries, rehearsal=True), entries, _RIDES_ALONG)
         return await self._send(now, last, entries)
 
@@ -350,10 +350,10 @@ class ObjectWriter:
     async def _repair(
         self, after: Meta, meant: Sequence[ManagedFieldsEntry], *, before: Sequence[ManagedFieldsEntry]
     ) -> Meta:
-        """Give an object the owners that it was meant to have after the server gave it others.
+        """Restore the intended owners of an object after a write gave it others.
 
-        Up to Kubernetes 1.36 a server that cannot convert an entry empties the list, from then on it leaves the list as
-        it was ``before`` the write.
+        A server that cannot convert an entry empties the list up to Kubernetes 1.36; from 1.37 on it keeps the list
+        from ``before`` the write.
         """
         if any(entry.manager == FIELD_MANAGER for entry in after.managed_fields):
             # A default that the CRD alone did not show: from now on apply first.
@@ -363,9 +363,9 @@ class ObjectWriter:
     async def _restore(
         self, after: Meta, meant: Sequence[ManagedFieldsEntry], before: Sequence[ManagedFieldsEntry]
     ) -> Meta:
-        """Send the meant list until the server shows it.
+        """Send the intended list until the server returns it.
 
-        This handles every error: a new decision must not start from a list that has already lost its owners.
+        It handles every error itself: a new decision must not start from a list that already lost its owners.
         """
         now, entries = after, _restored(meant, after.managed_fields)
         attempts, attempt, first = Attempts(self._patience_s), 1, True
@@ -373,7 +373,7 @@ class ObjectWriter:
             try:
                 if not first or any(entry.api_version != self._rules.storage for entry in entries):
                     now, live = await self._read(now, whole=True)
-                    # What others wrote since is remembered from try to try: the next write may lose it again.
+                    # Later writes of others are remembered over all attempts: the next write may lose them again.
                     entries = _restored(entries, now.managed_fields)
                     entries = await self._moved(now, live or {}, entries)
                     if not now.managed_fields and (attempt > ATTEMPTS // 2 or size_of(live or {}) >= LARGE):
@@ -400,7 +400,7 @@ class ObjectWriter:
     async def _moved(
         self, meta: Meta, live: dict[str, Any], entries: tuple[ManagedFieldsEntry, ...]
     ) -> tuple[ManagedFieldsEntry, ...]:
-        """Decide a list that is to be restored, as any other one.
+        """Decide a list that must be restored as any other list.
 
         A client of an older version may have written since. If its entry were sent as it is, the server would empty the
         list again wherever the object now has a field (a default, say) that the older version lacks.
@@ -415,18 +415,18 @@ class ObjectWriter:
 
 
 def _check_shown(shown: Meta, meant: Sequence[ManagedFieldsEntry], why: str) -> None:
-    """Make sure that a dry run gave an object the owners that it is meant to have.
+    """Check that a dry run gave an object its intended owners.
 
-    An entry of ours is no harm: a real write's is taken off at once.
+    restow's own entry does no harm: after a real write it is removed at once.
     """
     if not same_ownership(meant, [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER]):
         raise _NotDone("OwnershipWouldBeLost", why)
 
 
 def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
-    """Whether an object, written by a request without a readable answer, shows that the write lost owners.
+    """Return whether an object shows that a write without a readable answer lost owners.
 
-    Then it has no owner at all, or restow's own entry; or, after an apply by another client, the entry
+    Such an object has no owner at all, or restow's own entry, or, after an apply by another client, the entry
     ``before-first-apply`` that the server makes for all fields without an owner.
     """
     managers = {entry.manager for entry in found}
@@ -435,7 +435,7 @@ def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFie
 
 
 def _not_restored(before: Sequence[ManagedFieldsEntry], now: Meta, said: str = "") -> _NotDone:
-    """Say what an object's owners are now that could not be given what they were meant to have."""
+    """Return the failure for an object whose intended owners could not be restored."""
     if before and same_ownership(readable(before), readable(now.managed_fields)):
         why = _UNREADABLE if corrupt(now.managed_fields) else _LEFT
         return _NotDone("OwnershipNotTranslated", f"{why}{said}")
@@ -449,7 +449,7 @@ class _Gone(Exception):
 def _restored(
     meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]
 ) -> tuple[ManagedFieldsEntry, ...]:
-    """The owners meant, and those that wrote since."""
+    """Return the intended owners, and those of later writes."""
     since = (entry for entry in readable(found) if entry.manager not in (FIELD_MANAGER, _BEFORE_FIRST_APPLY))
     return merge((*meant, *since))
 

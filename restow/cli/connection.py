@@ -76,7 +76,7 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str | 
     elif re.fullmatch(r"\d+", value, re.ASCII):
         seconds = float(value)
     else:
-        msg = f"{value!r} is no length of time: give a number with a unit, such as 1s, 2m or 3h"
+        msg = f"{value!r} is not a duration: give a number with a unit, such as 1s, 2m or 3h"
         raise click.BadParameter(msg)
     return seconds or math.inf
 

@@ -84,7 +84,7 @@ def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     """A unit that is not known would else be read as another one."""
     code, _, said = given("--request-timeout", text)
     assert code == 2
-    assert "no length of time" in said
+    assert "is not a duration" in said
 
 
 @pytest.mark.parametrize(
