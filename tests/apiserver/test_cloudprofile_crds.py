@@ -21,7 +21,7 @@ from restow.kube.cluster import PatchType
 from restow.kube.errors import BadRequest, Conflict, Invalid, ServerError
 from restow.kube.resources import CRDS
 from tests.apiserver.kind import Document, owners, until
-from tests.apiserver.profile_api import Api, alone, findings, install, lenient, uninstall, with_cluster
+from tests.apiserver.profile_api import Api, alone, findings, install, lenient, uninstall, with_cluster, without_value
 from tests.apiserver.profile_documents import (
     GEP_25,
     GEP_32,
@@ -549,7 +549,8 @@ async def test_what_is_broken_already_blocks_no_change_of_something_else(api: Ap
         warned = BROKEN[name][2]
         versions = found["spec"]["kubernetes"]["versions"]
         change = {"versions": [*versions, {"version": "1.99.0"}]}
-        assert list((await api.change(found, kubernetes=change)).warnings) == warned, name
+        reply = await api.change(found, kubernetes=change)
+        assert [without_value(each) for each in reply.warnings] == warned, name
         labelled = {"metadata": {"labels": {"by": "visitor"}}}
         reply = await api.cluster.patch(
             api.at(found["kind"]),
@@ -558,7 +559,7 @@ async def test_what_is_broken_already_blocks_no_change_of_something_else(api: Ap
             found["metadata"].get("namespace"),
             patch_type=PatchType.MERGE,
         )
-        assert list(reply.warnings) == warned, name
+        assert [without_value(each) for each in reply.warnings] == warned, name
         assert (await api.put_status(reply.json(), {"observedGeneration": 1}))["status"], name
     [told] = await told_of(api, objects["bastion"], bastion={"machineType": None, "machineImage": {"name": "gone"}})
     assert told == (
