@@ -29,12 +29,8 @@ demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, 
 test: $(READY) binaries browser deploy-tools ## The whole test suite, on a real kube-apiserver and etcd
 	$(BIN)/python -m pytest $(SHARE) $(PYTEST_ARGS)
 
-test-matrix: $(READY) ## The tests on the API server, once for each Kubernetes minor that is pinned
-	set -e; for minor in $$($(BIN)/python -m restow.controlplane minors); do \
-	  echo "Kubernetes $$minor"; \
-	  $(BIN)/python -m restow.controlplane binaries --kubernetes $$minor --with kubectl --with kube-controller-manager; \
-	  RESTOW_KUBERNETES=$$minor $(BIN)/python -m pytest $(SHARE) tests/apiserver $(PYTEST_ARGS); \
-	done
+test-matrix: $(READY) ## The tests on the API server, once for each Kubernetes minor that is pinned (RECORD=1)
+	$(BIN)/python -m tests.matrix $(RECORDED) -- $(SHARE) $(PYTEST_ARGS)
 
 test-kind: $(READY) ## The tests and the chart on a kind cluster: make test-kind BASE=…@sha256:…
 	$(BIN)/python deploy/tools/kind.py "$(BASE)" $(PYTEST_ARGS)
