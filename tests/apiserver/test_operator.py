@@ -13,7 +13,7 @@ import pytest
 from restow.cli.addresses import at, read_address
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.errors import ApiError, Invalid
+from restow.kube.errors import AlreadyExists, ApiError, Invalid
 from restow.kube.resources import EVENTS, LEASES
 from restow.operator.family import manifests
 from tests.apiserver.balancer import balancing
@@ -234,6 +234,7 @@ async def test_another_replica_goes_on(starter: Starter, cluster: HttpCluster, k
             error.add_note("".join(other.log))
             raise
         await world.says("CloudProfile", "b", v1_31_2="supported", v1_30_5="deprecated")
+        assert await readable(cluster, "b")
 
 
 async def leading(replicas: list[Operator]) -> Operator | None:
@@ -243,9 +244,23 @@ async def leading(replicas: list[Operator]) -> Operator | None:
 
 
 async def created(cluster: HttpCluster, name: str) -> bool:
-    """Whether a profile can be created by now; open connections break with a process that is killed."""
+    """Whether an old client can create a profile, and read it; open connections break with a process that is killed.
+
+    The API server may store the profile and then fail to convert its answer, so the next attempt finds it there.
+    """
     try:
         await profile(cluster, name)
+    except AlreadyExists:
+        return await readable(cluster, name)
+    except ApiError:
+        return False
+    return True
+
+
+async def readable(cluster: HttpCluster, name: str) -> bool:
+    """Whether an old client can read a profile, which the API server has to have converted."""
+    try:
+        await cluster.get(Api(cluster, "v1beta1").at("CloudProfile"), name)
     except ApiError:
         return False
     return True
