@@ -7,6 +7,7 @@ on any of them. ``--record`` writes the counts for the documentation, unless a t
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import subprocess
 import sys
@@ -19,10 +20,10 @@ from xml.etree import ElementTree as ET
 
 from benchmarks.records import RESULTS, Recorder, add_flag
 from benchmarks.tables import Result, Table, markdown
+from restow.controlplane.binaries import BINARIES, BinarySearch, find_binaries
 from restow.controlplane.binaries.search import minors, pinned_version
 
 ROOT: Final = Path(__file__).parents[1]
-_BINARIES: Final = ("--with", "kubectl", "--with", "kube-controller-manager")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,9 @@ def run(minor: str, arguments: Sequence[str]) -> Counts:
 
     Raises:
         ValueError: pytest ended without a report.
-        subprocess.CalledProcessError: the minor's binaries cannot be had.
+        ControlPlaneError: the minor's binaries cannot be had.
     """
-    binaries = ("-m", "restow.controlplane", "binaries", "--kubernetes", minor, *_BINARIES)
-    subprocess.run([sys.executable, *binaries], cwd=ROOT, check=True)
+    asyncio.run(find_binaries(BINARIES, BinarySearch.from_environment(kubernetes=minor)))
     with tempfile.TemporaryDirectory(prefix="restow-matrix-") as folder:
         report = Path(folder, "junit.xml")
         subprocess.run(
@@ -102,11 +102,12 @@ def main() -> int:
     for minor in flags.minor or minors():
         print(f"Kubernetes {minor}", flush=True)
         found[minor] = run(minor, flags.arguments)
-    print(markdown(table(found)))
+    counts = table(found)
+    print(markdown(counts))
     if not all(each.good for each in found.values()):
         return 1
     if recorder is not None:
-        recorder.write("matrix", "python -m tests.matrix", Result("Kubernetes minors", [table(found)]))
+        recorder.write("matrix", "python -m tests.matrix", Result("Kubernetes minors", [counts]))
     return 0
 
 

@@ -44,16 +44,17 @@ def _sharded(count: int) -> Contender:
 
 
 async def _measure_shards(course: Course) -> Result:
-    return await _measure(course, "Shards", [_sharded(count) for count in _COUNTS])
+    return await _measure(course, "Shards", [_sharded(count) for count in _COUNTS], most_claimed=_COUNTS[-1])
 
 
 async def _measure_processes(course: Course) -> Result:
     contenders = [restow_command(*(() if count == 1 else ("--processes", str(count)))) for count in _COUNTS]
-    return await _measure(course, "Processes", contenders)
+    # Processes without a core of their own only cost.
+    return await _measure(course, "Processes", contenders, most_claimed=len(os.sched_getaffinity(0)))
 
 
-async def _measure(course: Course, what: str, contenders: list[Contender]) -> Result:
-    """Compare the first contender, one process, with the others."""
+async def _measure(course: Course, what: str, contenders: list[Contender], *, most_claimed: int) -> Result:
+    """Compare the first contender, one process, with the others; up to ``most_claimed`` processes claim its speed."""
     plan = course.plan
     say(f"{what.lower()}: {plan.objects} objects, {plan.runs} rounds")
     runs: dict[str, list[Run]] = {each.name: [] for each in contenders}
@@ -71,8 +72,8 @@ async def _measure(course: Course, what: str, contenders: list[Contender]) -> Re
     for each in found:
         result.claims.append(exactly(f"{each.contender}: writes per object", each.writes, 1.0))
     for count, each in zip(_COUNTS[1:], found[1:], strict=True):
-        if what == "Processes" and count > len(os.sched_getaffinity(0)):
-            continue  # processes without a core of their own only cost
+        if count > most_claimed:
+            continue
         share = each.server_cores / found[0].server_cores
         result.claims.append(at_least(f"{each.contender} / one, at equal speed of the machine", share, 0.9))
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from restow.conversion.certificates import Bundle
 from restow.conversion.reviews.responsechecks import ResponseRejected, SentReview, accept
 from restow.kube.client import HttpCluster
-from restow.kube.errors import ApiError, NotFound, one_line
+from restow.kube.errors import AlreadyExists, ApiError, NotFound, one_line
 from restow.kube.resources import CRDS, Resource
 from tests.apiserver.kind import until
 from tests.conversion.conformance.breakages import GOOD
@@ -188,11 +189,12 @@ async def gone(cluster: HttpCluster) -> bool:
 
 
 async def created(cluster: HttpCluster) -> bool:
-    """Create the object, once the CRD is served."""
+    """Whether the object could be created and read; an attempt that stored it may have failed after that."""
     metadata = {"name": "a", "labels": {"a": "b"}, "annotations": {"c": "d"}}
     body = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": metadata, "spec": {"address": "x"}}
     try:
-        await cluster.create(V1, json.dumps(body).encode(), "default")
+        with suppress(AlreadyExists):
+            await cluster.create(V1, json.dumps(body).encode(), "default")
         await cluster.get(V1ALPHA1, "a", "default")
     except ApiError:
         return False
