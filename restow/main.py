@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 
 from restow.cli.escapes import visible
 from restow.cli.exits import InputError
-from restow.scripts import missing_library
+from restow.cli.extras import missing_library
 
 __all__ = ["COMMANDS", "kubectl", "kubectl_main", "main"]
 

@@ -1,36 +1,16 @@
-"""The console scripts, and the error message of a command whose extra is not installed (``missing_library``).
+"""The console scripts.
 
-An embedder installs ``restow`` without extras; its scripts then exist without click. Therefore this module imports only
-the standard library at first, and the program only when a script runs.
+An embedder installs ``restow`` without extras; its scripts then exist without click. Therefore this module imports the
+program only when a script runs, and names the extra to install if a library is missing.
 """
 
 from __future__ import annotations
 
 import sys
 
-__all__ = ["kubectl_complete", "missing_library", "restow"]
+from restow.cli.extras import missing_library
 
-_EXTRAS = {
-    "click": "cli",
-    "cryptography": "operator",
-    "deepdiff": "cli",
-    "jinja2": "report",
-    "prometheus_client": "operator",
-    "pydantic": "cli",
-    "rich": "cli",
-}
-"""The extra of each library that a command imports."""
-
-
-def missing_library(what: str, error: ModuleNotFoundError) -> str:
-    """Return a message that says what to install for a missing library.
-
-    For a library that belongs to no extra, the function raises the error itself: the installation is broken.
-    """
-    missing = (error.name or "").partition(".")[0]
-    if missing not in _EXTRAS:
-        raise error
-    return f"{what} needs {missing}: pip install 'restow[{_EXTRAS[missing]}]'"
+__all__ = ["kubectl_complete", "restow"]
 
 
 def restow() -> None:
