@@ -217,11 +217,12 @@ def test_every_manager_keeps_every_path_that_is_not_stripped(case: Case) -> None
     if decision.refusal:
         return
     for place, one in enumerate(case.found):
-        if not case.lost(place):
+        converted = case.fate(place)
+        if converted is not None and not case.stays(place):
+            part = entry(one.manager, fields=converted.fields, operation=one.operation, subresource=one.subresource)
+            carried.append(part)  # of a complete conversion it is everything that the object still has
+        elif not case.lost(place):
             carried.append(one)
-        elif (fate := case.fate(place)) is not None:
-            part = entry(one.manager, fields=fate.fields, operation=one.operation, subresource=one.subresource)
-            carried.append(part)
     after = owned(decision.entries)
     for owner, paths in owned(carried).items():
         assert paths <= after[owner]
