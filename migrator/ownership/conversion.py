@@ -191,7 +191,27 @@ def _images(
     if bare is None:
         return found
     without_it = members_of(body_of(bare), versions.new)
-    return found - {path for path in gained if path in without_it and same(members[path], without_it[path])}
+    return found - {path for path in gained if _is_independent(path, members[path], without_it)}
+
+
+def _is_independent(path: Path, value: Any, without_it: Members) -> bool:
+    """Return whether a field does not come from the owned values: it is there without them too.
+
+    A list item with owned values as keys has other keys without them, so its fields cannot be compared. An empty value
+    in it counts as independent, because nothing shows that it comes from an owned one.
+    """
+    if path in without_it:
+        return same(value, without_it[path])
+    if any(text for _, text in texts_of(value)):
+        return False
+    items = [path[: place + 1] for place, element in enumerate(path) if element.startswith("k:")]
+    return any(item not in without_it and _has_items(item[:-1], without_it) for item in items)
+
+
+def _has_items(path: Path, members: Members) -> bool:
+    """Return whether a list of type map has any item among these members."""
+    depth = len(path)
+    return any(len(each) == depth + 1 and each[:-1] == path and each[-1].startswith("k:") for each in members)
 
 
 def _lost(
@@ -368,7 +388,7 @@ def _differing(
         if path in live.members
         and (path[0] == _STATUS) in status
         and shows(members, path, live.members[path])
-        and not (path in others and same(others[path], value))
+        and not _is_independent(path, value, others)
         and not moved(value)
     }
 

@@ -308,6 +308,27 @@ def test_empty_values_that_a_typed_converter_makes_up(fields: FieldSet, carried:
     assert found.complete
 
 
+_SEATS = b.struct(id=b.STRING, port=b.INTEGER, tags={"type": "array", "items": b.STRING})
+OTHER_KEYS = rules_of(b.struct(seats=b.keyed_list(_SEATS, "port")), b.struct(seats=b.keyed_list(_SEATS, "id")))
+
+
+def seats(obj: Json, to: str) -> Json:
+    """Nothing is called otherwise, and a seat always has tags, as a typed program writes it."""
+    spec = obj.get("spec", {})
+    items = {"seats": [{"id": "", "port": 0, "tags": []} | seat for seat in spec["seats"]]} if "seats" in spec else {}
+    return obj | {"apiVersion": to, "spec": spec | items}
+
+
+def test_empty_values_that_are_made_up_in_items_with_other_keys() -> None:
+    """Without what is owned an item has other keys, so that nobody could say that its empty fields are made up."""
+    live = live_object({"seats": [{"id": "a", "port": 80, "tags": []}]})
+    owned = {'k:{"port":80}': {".": {}, "f:port": {}, "f:id": {}}}
+    found, _asked = carry({"f:seats": owned}, live, OTHER_KEYS, seats)
+    item = ("f:seats", 'k:{"id": "a"}')
+    assert members(spec_of(found)) == {item, (*item, "f:id"), (*item, "f:port")}
+    assert found.complete
+
+
 NAMES = rules_of(
     b.struct(parts=b.keyed_list(b.struct(name=b.STRING, count=b.INTEGER), "name")),
     b.struct(pieces=b.keyed_list(b.struct(name=b.STRING, amount=b.INTEGER), "name")),
