@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from restow.kube.cluster import Reply
 from restow.kube.errors import Conflict, TooManyRequests, Unreachable
-from restow.kube.resources import CRDS
+from restow.kube.resources import CRDS, Resource
 from restow.migrator import CrdReport, Migration, Options, Shard
 from restow.migrator.decide.proof import ANNOTATION
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
@@ -256,6 +258,37 @@ async def test_a_list_that_expired_goes_on(memory: MemoryCluster, kind: Kind) ->
     memory.before = before
     report = await migrate(memory, kind)
     assert report.pruned and report.objects.rewritten == 10
+
+
+_REVISION = {"resourceVersion": "9"}
+_NO_LIST = {
+    "a Status": {"kind": "Status", "metadata": {}, "status": "Failure", "message": "no backend", "code": 503},
+    "no items": {"kind": "WidgetList", "apiVersion": "example.com/v1beta1", "metadata": _REVISION},
+    "no resourceVersion": {"metadata": {}, "items": []},
+    "more follows": {"metadata": _REVISION | {"remainingItemCount": 7}, "items": []},
+    "the same page": {"metadata": _REVISION | {"continue": "token"}, "items": []},
+}
+
+
+@pytest.mark.parametrize("answer", _NO_LIST.values(), ids=_NO_LIST)
+@pytest.mark.parametrize("first", [1, 2], ids=["the first page", "another page"])
+async def test_a_success_that_is_no_list_proves_nothing(
+    memory: MemoryCluster, kind: Kind, answer: dict[str, Any], first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer of a proxy that decodes as the end of a list would prove that nothing is left to store."""
+    listed, pages = memory.list_page, 0
+
+    async def answered(resource: Resource, *given: Any, **more: Any) -> Reply:
+        nonlocal pages
+        pages += resource.plural == kind.plural
+        if pages < first or resource.plural != kind.plural:
+            return await listed(resource, *given, **more)
+        return Reply(json.dumps(answer).encode())
+
+    monkeypatch.setattr(memory, "list_page", answered)
+    report = await migrate(memory, kind, patience_s=0.0)
+    assert not report.pruned and report.unfinished and report.unreachable and not report.proof, report.to_json()
+    assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
 
 
 async def test_shards_share_the_objects_and_the_last_one_prunes(memory: MemoryCluster, kind: Kind) -> None:
