@@ -16,7 +16,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
 from importlib import metadata
 from typing import Any, TypeVar
@@ -28,7 +27,15 @@ from yarl import URL
 from restow.kube.cluster import PatchType, Reply
 from restow.kube.credentials import ConnectArguments, ConnectionSettings, Credentials, load_connection
 from restow.kube.deadlines import Deadlines
-from restow.kube.errors import CertificateUntrusted, KubeError, TimedOut, Unauthorized, Unreachable, api_error
+from restow.kube.errors import (
+    CertificateUntrusted,
+    KubeError,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+    api_error,
+    http_date,
+)
 from restow.kube.impersonation import Impersonation
 from restow.kube.resources import Resource
 
@@ -381,10 +388,7 @@ async def _lines(content: aiohttp.StreamReader, errors: PlainErrors) -> AsyncIte
 @lru_cache(maxsize=4)
 def _date(value: str | None) -> datetime | None:
     """Read a ``Date`` header; all replies of a second have the same one."""
-    try:
-        return parsedate_to_datetime(value) if value else None
-    except ValueError:
-        return None
+    return http_date(value) if value else None
 
 
 def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:

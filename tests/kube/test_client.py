@@ -365,6 +365,21 @@ async def test_warnings_and_the_servers_clock_are_kept(tmp_path: Path) -> None:
     assert reply.warnings == ('v1 is "old"', "second")
 
 
+@pytest.mark.parametrize(
+    ("said", "date"),
+    [
+        ("Wed, 21 Oct 2026 07:28:00", datetime(2026, 10, 21, 7, 28, tzinfo=UTC)),
+        ("Wed, 21 Oct 2026 07:28:00 -0000", datetime(2026, 10, 21, 7, 28, tzinfo=UTC)),
+        ("Wed, 21 Oct 99999999999999 07:28:00 GMT", None),
+        ("today", None),
+    ],
+)
+async def test_a_strange_date_is_a_time_of_utc_or_none(said: str, date: datetime | None, tmp_path: Path) -> None:
+    """A proxy's odd clock would end a run with a traceback, at its read or when ages of CRDs are compared."""
+    async with answered(always(200, {}, Date=said), tmp_path) as (cluster, _server):
+        assert (await cluster.get(WIDGETS, "w", "ns")).date == date
+
+
 @pytest.mark.parametrize("body", [b"<html>welcome</html>", b'{"items": [', b""])
 async def test_success_with_an_illegible_body_is_told_apart(body: bytes, tmp_path: Path) -> None:
     """A login page with status 200 is no answer of an API server."""
