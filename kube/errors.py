@@ -64,6 +64,7 @@ __all__ = [
     "UnsupportedMediaType",
     "api_error",
     "describe_failure",
+    "failure_in",
     "first_error",
     "http_date",
     "one_line",
@@ -150,6 +151,7 @@ class _StatusMeta(msgspec.Struct, frozen=True):
 
 class _Status(msgspec.Struct, frozen=True):
     kind: str = ""
+    status: str = ""
     metadata: _StatusMeta | None = None
     message: str = ""
     reason: str = ""
@@ -369,6 +371,12 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
     if isinstance(error, Gone) and said.metadata is not None:
         error.continue_token = said.metadata.continue_
     return error
+
+
+def failure_in(body: bytes) -> str | None:
+    """Return the message of a ``v1.Status`` that is no success, as client-go reads the body of a 2xx; None otherwise."""
+    said = _read_status(body)
+    return said.message or "no message" if said.kind == "Status" and said.status != "Success" else None
 
 
 def _read_status(body: bytes) -> _Status:

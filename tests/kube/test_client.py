@@ -144,6 +144,17 @@ async def test_success_is_success(verb: str, status: int, tmp_path: Path) -> Non
             assert await VERBS[verb](cluster)
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "watch"])
+async def test_a_failure_in_a_success_raises(verb: str, tmp_path: Path) -> None:
+    """An aggregator that answers 200 with a Status would have a write done, and an object read, that never was."""
+    failure = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no backend"}
+    async with answered(always(200, failure), tmp_path) as (cluster, _server):
+        with pytest.raises(BadReply, match="no backend"):
+            await VERBS[verb](cluster)
+    async with answered(always(200, failure | {"status": "Success"}), tmp_path) as (cluster, _server):
+        assert await VERBS[verb](cluster)
+
+
 async def test_the_servers_wait_reaches_the_error(tmp_path: Path) -> None:
     """Header names come in any case over the wire; a missed Retry-After hammers a busy server."""
     async with answered(always(429, "busy", RETRY_AFTER="17"), tmp_path) as (cluster, _server):

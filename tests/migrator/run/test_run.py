@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from restow.crds import Crd
 from restow.kube.cluster import Reply
-from restow.kube.errors import Conflict, TooManyRequests, Unreachable
+from restow.kube.errors import BadReply, Conflict, TooManyRequests, Unreachable
 from restow.kube.resources import CRDS, Resource
 from restow.migrator import CrdReport, Migration, Options, Shard
 from restow.migrator.decide.proof import ANNOTATION
+from restow.migrator.requests.lostowners import LostOwners
+from restow.migrator.run import run as run_module
+from restow.migrator.run.sharding import ShardRun
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
 from tests.memory.cluster import MemoryCluster, Request
 
@@ -204,6 +208,41 @@ async def test_a_flip_back_before_the_prune_keeps_both_versions(memory: MemoryCl
     assert {found["apiVersion"] for found in (await kind.stored()).values()} == {"example.com/v1alpha1"}
 
 
+async def test_what_a_pass_found_outlives_an_outage_after_it(
+    memory: MemoryCluster, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of all writes would be lost, and with it which objects have no owners, because no later run sees it."""
+    flipped, pending = asyncio.Event(), [lambda: kind.change(kind.document(storage="v1alpha1", default=True))]
+    opened = ShardRun.of
+
+    async def before(request: Request) -> None:
+        if pending and request.resource == CRDS and request.verb == "get" and memory_is_written(memory, kind):
+            flipped.set()
+            await pending.pop()()
+
+    async def of(*given: Any) -> ShardRun | None:
+        if flipped.is_set():
+            raise Unreachable("the connection was refused")
+        return await opened(*given)
+
+    async def run_pass(environment: Any, crd: Any, policies: Any, options: Any, report: CrdReport, **more: Any) -> None:
+        await passing(environment, crd, policies, options, report, **more)
+        report.owners_lost.append("default/w05")
+
+    passing = run_module.run_pass
+    monkeypatch.setattr(run_module, "run_pass", run_pass)
+    monkeypatch.setattr(run_module.ShardRun, "of", of)
+    memory.before = before
+    report = await migrate(memory, kind)
+    assert report.objects.rewritten == 10 and report.unreachable and "refused" in report.unfinished
+    assert LostOwners.noted_on(Crd.from_document((await memory.get(CRDS, kind.name)).json())).names == ("default/w05",)
+
+
+def memory_is_written(memory: MemoryCluster, kind: Kind) -> bool:
+    """Whether every object was written."""
+    return len({each.name for each in writes(memory) if each.resource.plural == kind.plural}) == 10
+
+
 async def test_a_run_that_is_stopped_prunes_nothing(memory: MemoryCluster, kind: Kind) -> None:
     """Another process may lead by then, and the objects that were not begun are at the old version."""
     stop = asyncio.Event()
@@ -289,6 +328,30 @@ async def test_a_success_that_is_no_list_proves_nothing(
     report = await migrate(memory, kind, patience_s=0.0)
     assert not report.pruned and report.unfinished and report.unreachable and not report.proof, report.to_json()
     assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"kind": "Widget"}, {"kind": "List", "metadata": {}, "items": []}])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_success_that_is_no_crd_is_an_outage(
+    memory: MemoryCluster, kind: Kind, answer: Any, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer of a proxy would refuse the CRD for good, which ends a Job, or end the run with a traceback."""
+    read, reads = memory.get, 0
+
+    async def answered(resource: Resource, *given: Any, **more: Any) -> Reply:
+        nonlocal reads
+        reads += resource == CRDS
+        if reads == number and resource == CRDS:
+            return Reply(json.dumps(answer).encode())
+        return await read(resource, *given, **more)
+
+    monkeypatch.setattr(memory, "get", answered)
+    try:
+        report = await migrate(memory, kind)
+    except BadReply as error:
+        assert error.out_of_reach and not writes(memory)  # exit code 4: a Job tries again
+    else:
+        assert not report.refused and (report.pruned or report.unfinished), report.to_json()
 
 
 async def test_shards_share_the_objects_and_the_last_one_prunes(memory: MemoryCluster, kind: Kind) -> None:
