@@ -374,7 +374,7 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
 
 
 def failure_in(body: bytes) -> str | None:
-    """Return the message of a ``v1.Status`` that is no success, as client-go reads the body of a 2xx; None otherwise."""
+    """Return the message of a body that is a ``v1.Status`` and no success; None for any other body."""
     said = _read_status(body)
     return said.message or "no message" if said.kind == "Status" and said.status != "Success" else None
 
