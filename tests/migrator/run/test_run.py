@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -19,6 +20,7 @@ from restow.migrator.requests.lostowners import LostOwners
 from restow.migrator.run import run as run_module
 from restow.migrator.run.sharding import ShardRun
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
+from tests.kube.conftest import RunInVirtualTime
 from tests.memory.cluster import MemoryCluster, Request
 
 Before = Callable[[Request], Awaitable[None]]
@@ -353,6 +355,31 @@ async def test_a_success_that_is_no_crd_is_an_outage(
     else:
         report = await migrate(memory, kind)
         assert report.pruned and not report.refused, report.to_json()
+
+
+def test_a_crd_that_is_changed_all_the_time_is_not_waited_for_for_ever(run_in_virtual_time: RunInVirtualTime) -> None:
+    """Two tools that install different versions of a CRD would keep a Job waiting until somebody looks."""
+
+    async def main() -> None:
+        memory = MemoryCluster()
+        kind = Kind(memory, memory, "example.com")  # type: ignore[arg-type]  # it has what is used of both
+        await kind.create(kind.document(storage="v1alpha1", versions=("v1alpha1",)))
+        await kind.change(kind.document(storage="v1beta1", default=True))
+        defaults = itertools.cycle((False, True))
+
+        async def before(request: Request) -> None:
+            if request.resource == CRDS and request.verb == "get" and request.name == kind.name and not changing:
+                changing.append(True)
+                await kind.change(kind.document(storage="v1beta1", default=next(defaults)))
+                changing.clear()
+
+        changing: list[bool] = []
+        memory.before = before
+        loop = asyncio.get_running_loop()
+        report = await Migration(memory, Options(), clock=loop.time, chance=Impatient()).migrate(kind.name)
+        assert not report.pruned and "two tools install different versions" in report.unfinished
+
+    run_in_virtual_time(main())
 
 
 async def test_shards_share_the_objects_and_the_last_one_prunes(memory: MemoryCluster, kind: Kind) -> None:
