@@ -1,8 +1,8 @@
 """The client: a ``Cluster`` over one aiohttp session. Nothing else in restow sends HTTP requests to an API server.
 
-Guarantees, each tested: every status that is not 2xx raises, and so does a ``v1.Status`` of a failure; every request has a
-timeout; bodies and credentials never reach a log; expiring credentials are renewed in time, and once more after a 401;
-requests have their own User-Agent, so that audit logs and API Priority and Fairness can identify restow.
+Guarantees, each tested: every status that is not 2xx raises, and so does a ``v1.Status`` of a failure; every request
+has a timeout; bodies and credentials never reach a log; expiring credentials are renewed in time, and once more after a
+401; requests have their own User-Agent, so that audit logs and API Priority and Fairness can identify restow.
 """
 
 from __future__ import annotations

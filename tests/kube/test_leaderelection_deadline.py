@@ -143,7 +143,7 @@ def test_a_cancellation_from_outside_is_no_loss(run_in_virtual_time: Run) -> Non
 
 @pytest.mark.parametrize("verb", ["update", "get"])
 def test_one_request_that_hangs_costs_no_leadership(verb: str, run_in_virtual_time: Run) -> None:
-    """An API server that vanishes with a connection open would end the work of every leader that was connected to it."""
+    """An API server that vanishes with a connection open would end the work of every leader that used it."""
     hanging = [1]
 
     async def main() -> None:
