@@ -52,9 +52,9 @@ _Ask: TypeAlias = Callable[[dict[str, str]], Awaitable[Reply]]
 
 
 class ObjectList(_ListPage, Generic[_T], frozen=True):
-    """One page, with objects decoded as far as the caller needs."""
+    """One page, with objects decoded as far as the caller needs; a server writes an empty one as null or ``[]``."""
 
-    items: list[_T] | None = None
+    items: list[_T] | None
 
 
 class TableColumn(msgspec.Struct, frozen=True):

@@ -104,7 +104,7 @@ async def test_what_cannot_be_continued_is_raised(error: Exception, requests: in
     assert server.requests == requests
 
 
-@pytest.mark.parametrize("answer", [b"{}", b'{"metadata": {"continue": "token"}, "items": []}'])
+@pytest.mark.parametrize("answer", [b"{}", b'{"metadata": {}}', b'{"metadata": {"continue": "token"}, "items": []}'])
 async def test_a_page_that_cannot_be_one_ends_the_list_with_an_error(answer: bytes) -> None:
     """A search would find nothing where it was not answered, or read one page for ever."""
 
