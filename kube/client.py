@@ -1,8 +1,8 @@
 """The client: a ``Cluster`` over one aiohttp session. Nothing else in restow sends HTTP requests to an API server.
 
-Guarantees, each tested: every status that is not 2xx raises; every request has a timeout; bodies and credentials never
-reach a log; expiring credentials are renewed in time, and once more after a 401; requests have their own User-Agent, so
-that audit logs and API Priority and Fairness can identify restow.
+Guarantees, each tested: every status that is not 2xx raises, and so does a ``v1.Status`` of a failure; every request
+has a timeout; bodies and credentials never reach a log; expiring credentials are renewed in time, and once more after a
+401; requests have their own User-Agent, so that audit logs and API Priority and Fairness can identify restow.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import dataclasses
 import logging
 import math
 import os
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
 from importlib import metadata
 from typing import Any, TypeVar
@@ -28,7 +28,17 @@ from yarl import URL
 from restow.kube.cluster import PatchType, Reply
 from restow.kube.credentials import ConnectArguments, ConnectionSettings, Credentials, load_connection
 from restow.kube.deadlines import Deadlines
-from restow.kube.errors import CertificateUntrusted, KubeError, TimedOut, Unauthorized, Unreachable, api_error
+from restow.kube.errors import (
+    BadReply,
+    CertificateUntrusted,
+    KubeError,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+    api_error,
+    failure_in,
+    http_date,
+)
 from restow.kube.impersonation import Impersonation
 from restow.kube.resources import Resource
 
@@ -51,6 +61,7 @@ _ASIDE_TIMEOUT = 10.0  # requests to a single API server read small documents, a
 _WATCH_SILENCE = 150.0  # seconds without a byte; bookmarks come about every 60
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE)
 _CONNECTIONS = 128
+_STATUS = re.compile(rb'\s*\{\s*"kind"\s*:\s*"Status"')
 
 
 @asynccontextmanager
@@ -309,6 +320,9 @@ class HttpCluster:
                 _log.debug("%s %s: %d, %d bytes", verb, target, status, len(answer))
             if not 200 <= status < 300:
                 raise api_error(status=status, body=answer, headers=said, verb=verb, target=target)
+            if _STATUS.match(answer) and (failure := failure_in(answer)) is not None:
+                msg = f"{verb} {target}: {connection.host} answered with success, and in it with a failure: {failure}"
+                raise BadReply(msg)
             return Reply(answer, _date(said.get("Date")), _warnings(said))
 
         return await self._authorized(send)
@@ -381,10 +395,7 @@ async def _lines(content: aiohttp.StreamReader, errors: PlainErrors) -> AsyncIte
 @lru_cache(maxsize=4)
 def _date(value: str | None) -> datetime | None:
     """Read a ``Date`` header; all replies of a second have the same one."""
-    try:
-        return parsedate_to_datetime(value) if value else None
-    except ValueError:
-        return None
+    return http_date(value) if value else None
 
 
 def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ import json
 import re
 import traceback
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -63,7 +64,9 @@ __all__ = [
     "UnsupportedMediaType",
     "api_error",
     "describe_failure",
+    "failure_in",
     "first_error",
+    "http_date",
     "one_line",
     "read_json",
 ]
@@ -148,6 +151,7 @@ class _StatusMeta(msgspec.Struct, frozen=True):
 
 class _Status(msgspec.Struct, frozen=True):
     kind: str = ""
+    status: str = ""
     metadata: _StatusMeta | None = None
     message: str = ""
     reason: str = ""
@@ -369,6 +373,12 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
     return error
 
 
+def failure_in(body: bytes) -> str | None:
+    """Return the message of a body that is a ``v1.Status`` and no success; None for any other body."""
+    said = _read_status(body)
+    return said.message or "no message" if said.kind == "Status" and said.status != "Success" else None
+
+
 def _read_status(body: bytes) -> _Status:
     with contextlib.suppress(msgspec.MsgspecError):
         if (said := _decoder.decode(body)) != _NOTHING_SAID:  # JSON that is not a Status decodes to this
@@ -381,13 +391,19 @@ def _retry_after(headers: Mapping[str, str], details: StatusDetails | None) -> f
     value = headers.get("Retry-After", "")
     if value.isdecimal():
         return float(value)
-    if value:
-        try:
-            wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))
-            return max(0.0, wait.total_seconds())
-        except (ValueError, TypeError):
-            pass
+    until, now = http_date(value), http_date(headers.get("Date", ""))
+    if until is not None and now is not None:
+        return max(0.0, (until - now).total_seconds())
     return float(details.retry_after_seconds) if details is not None and details.retry_after_seconds > 0 else None
+
+
+def http_date(value: str) -> datetime | None:
+    """Return the time of a header, with its time zone (UTC if it names none); None if it is not a time."""
+    try:
+        found = parsedate_to_datetime(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def read_json(decoder: msgspec.json.Decoder[_T], text: bytes | msgspec.Raw, what: str, otherwise: str) -> _T:

@@ -135,7 +135,7 @@ class LeaderElector:
     async def _acquire(self) -> float:
         """Try until this process holds the lease; return the time just before the write was sent."""
         while True:
-            attempt = await self._try(None)
+            attempt = await self._try(None, self._timing.renew_deadline)
             if attempt is not None and attempt.decision is not LeaseAction.WAIT:
                 _log.info("%s: %s leads", self._lease, self._identity)
                 self._notify(leading=True)
@@ -166,11 +166,19 @@ class LeaderElector:
         return not deadline.lost
 
     async def _renew(self, deadline: LeadershipDeadline, renewed_at: float) -> None:
-        """Renew until cancelled; end the leadership immediately if another process holds the lease."""
+        """Renew until cancelled; end the leadership immediately if another process holds the lease.
+
+        A try has half of the deadline, as in controller-runtime: a request on a connection whose server has vanished
+        must leave time for another one. The time that a failed try took counts as a part of the wait for the next.
+        """
+        wait = self._timing.retry_period
         while True:
-            await self._clock.sleep(self._timing.retry_period)
-            attempt = await self._try(renewed_at)
+            await self._clock.sleep(wait)
+            begun = self._clock.monotonic()
+            attempt = await self._try(renewed_at, self._timing.renew_deadline / 2)
+            wait = self._timing.retry_period
             if attempt is None:
+                wait = max(0.0, wait - (self._clock.monotonic() - begun))
                 continue
             if attempt.decision is LeaseAction.LOST:
                 deadline.end()
@@ -178,10 +186,10 @@ class LeaderElector:
             renewed_at = attempt.at
             deadline.extend(renewed_at)
 
-    async def _try(self, renewed_at: float | None) -> _Attempt | None:
-        """Read the lease and act on it; return what was done, or None if that failed."""
+    async def _try(self, renewed_at: float | None, seconds: float) -> _Attempt | None:
+        """Read the lease and act on it; return what was done, or None if that failed or took too long."""
         try:
-            async with asyncio.timeout(self._timing.renew_deadline):
+            async with asyncio.timeout(seconds):
                 return await self._act(renewed_at)
         except (KubeError, TimeoutError) as error:
             _log.warning("%s: %s", self._lease, _reason(error))

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from restow.kube.cluster import Cluster, Reply
-from restow.kube.errors import Gone
+from restow.kube.errors import BadReply, Gone
 from restow.kube.resources import Resource
 
 __all__ = [
@@ -42,7 +42,9 @@ class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _ListPage(msgspec.Struct, frozen=True):
-    metadata: ListMetadata = ListMetadata()
+    """Every list has metadata; not every one has a resourceVersion (metrics.k8s.io)."""
+
+    metadata: ListMetadata
 
 
 _Page = TypeVar("_Page", bound=_ListPage)
@@ -50,9 +52,9 @@ _Ask: TypeAlias = Callable[[dict[str, str]], Awaitable[Reply]]
 
 
 class ObjectList(_ListPage, Generic[_T], frozen=True):
-    """One page, with objects decoded as far as the caller needs."""
+    """One page, with objects decoded as far as the caller needs; a server writes an empty one as null or ``[]``."""
 
-    items: list[_T] | None = None
+    items: list[_T] | None
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -225,4 +227,7 @@ async def _read_page(
                 raise
             token = error.continue_token
         else:
-            return reply.decode(decoder)
+            page = reply.decode(decoder)
+            if token and page.metadata.continue_ == token:
+                raise BadReply("the API server continues a page of a list with the same one")
+            return page

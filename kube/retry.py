@@ -149,6 +149,7 @@ class _FailureStreak:
     failures: int = 0
     forbidden: int = 0
     slept: float = 0.0
+    until: float = float("inf")  # the end of the last wait
 
     def lasted(self, now: float) -> float:
         return max(now - self.since, self.slept)
@@ -238,7 +239,10 @@ class RetryingCluster:
         """As ``Cluster.at``; ``patience_s`` is a smaller retry budget for another server, which may be unreachable."""
         patience_s = self.patience_s if patience_s is None else min(patience_s, self.patience_s)
         async with self.bare.at(host, server_name) as opened:
-            yield RetryingCluster(opened, self._stop, patience_s=patience_s, clock=self._clock, chance=self._chance)
+            there = RetryingCluster(opened, self._stop, patience_s=patience_s, clock=self._clock, chance=self._chance)
+            # The credentials and rights are those of the cluster; an outage is that of a server.
+            there._known = _ServerState(self._known.accepted, self._known.granted)
+            yield there
 
     async def list_page(
         self,
@@ -349,6 +353,9 @@ class RetryingCluster:
     async def _retry_write(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
         """Send a write with a precondition until a reply is final or its outcome is unknown."""
         while True:
+            known, begun = self._write_failures.get(what), self._clock()
+            if known is not None and begun - known.until > self.patience_s:
+                del self._write_failures[what]  # a caller that still needs this write would have sent it again
             try:
                 reply = self._accepted(what, await send())
             except KubeError as error:
@@ -388,6 +395,7 @@ class RetryingCluster:
             wait, f"to {what} again (try {streak.failures + 1}, for {left:.0f} s more): {error.said}"
         )
         streak.slept += wait
+        streak.until = self._clock()
         return not self._stop
 
     def _is_temporary(self, streak: _FailureStreak, error: KubeError, what: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -31,6 +31,7 @@ __all__ = [
 
 _SHORTEST = 2.0
 _LONGEST_REASON = 300
+_LONGEST_MESSAGE = 2000  # characters; an admission webhook may say a megabyte about each object
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,10 +285,10 @@ class CrdReport:
         self.passes += 1
 
     def fail(self, failure: ObjectFailure) -> None:
-        """Count a failed object, and list it up to ``MOST_FAILURES``."""
+        """Count a failed object, and list it up to ``MOST_FAILURES``, with as much of a long message as a row has."""
         self.objects.failed += 1
         if len(self.failures) < MOST_FAILURES:
-            self.failures.append(failure)
+            self.failures.append(replace(failure, message=one_line(failure.message, _LONGEST_MESSAGE)))
         if failure.reason == OWNERS_LOST and len(self.owners_lost) < MOST_FAILURES:
             self.owners_lost.append(failure.where)
 

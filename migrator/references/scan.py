@@ -345,6 +345,7 @@ class _ReferenceSearch:
                 selector=selector,
                 start=token,
                 texts=texts,
+                stored=False,
             )
 
         def too_deep(meta: Meta) -> None:

@@ -21,20 +21,24 @@ import asyncio
 import base64
 import hashlib
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Forbidden, KubeError, NotFound
+from restow.kube.pager import ObjectList
 from restow.kube.resources import CRDS, ENDPOINT_SLICES
 from restow.kube.retry import RetryingCluster, with_retries
 
 __all__ = [
     "ApiServers",
+    "EndpointSlice",
     "View",
     "endpoint_urls",
     "storage_version_hash",
@@ -57,21 +61,69 @@ def storage_version_hash(group: str, version: str, kind: str) -> str:
     return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 
 
-def endpoint_urls(slices: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+class _Port(msgspec.Struct, frozen=True):
+    name: str | None = None
+    port: int | None = None
+
+
+class _Conditions(msgspec.Struct, frozen=True):
+    ready: bool | None = None
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    addresses: tuple[str, ...] | None = None
+    conditions: _Conditions | None = None
+
+
+class EndpointSlice(msgspec.Struct, frozen=True):
+    """The part of an EndpointSlice that says where its servers are."""
+
+    endpoints: tuple[_Endpoint, ...] | None = None
+    ports: tuple[_Port, ...] | None = None
+
+
+class _CrdMetadata(msgspec.Struct, frozen=True):
+    uid: str = ""
+    generation: int = 0
+
+
+class _CrdHead(msgspec.Struct, frozen=True):
+    metadata: _CrdMetadata
+
+
+class _ApiResource(msgspec.Struct, frozen=True):
+    name: str = ""
+    storage_hash: str | None = msgspec.field(name="storageVersionHash", default=None)
+
+
+class _ApiResources(msgspec.Struct, frozen=True):
+    resources: tuple[_ApiResource, ...] | None
+
+
+_slices = msgspec.json.Decoder(ObjectList[EndpointSlice])
+_crd_head = msgspec.json.Decoder(_CrdHead)
+_api_resources = msgspec.json.Decoder(_ApiResources)
+
+
+def endpoint_urls(slices: Iterable[EndpointSlice]) -> tuple[str, ...]:
     """Return the URLs of the ready endpoints of EndpointSlices, sorted."""
     found: set[str] = set()
     for each in slices:
-        ports = [port["port"] for port in each.get("ports") or () if port.get("name") == "https" and port.get("port")]
-        for endpoint in each.get("endpoints") or ():
-            if (endpoint.get("conditions") or {}).get("ready") is False:
+        ports = [port.port for port in each.ports or () if port.name == "https" and port.port]
+        for endpoint in each.endpoints or ():
+            if endpoint.conditions is not None and endpoint.conditions.ready is False:
                 continue
-            for address in endpoint.get("addresses") or ():
+            for address in endpoint.addresses or ():
                 found.update(f"https://{_host(address)}:{port}" for port in ports)
     return tuple(sorted(found))
 
 
 def _host(address: str) -> str:
-    return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
+    """Return an address as a URL has it; an EndpointSlice may also have host names (addressType FQDN)."""
+    try:
+        return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
+    except ValueError:
+        return address
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +176,7 @@ class ApiServers:
         self._stack = AsyncExitStack()
         self._each: list[RetryingCluster] = []
         self._found = False
+        self._turn = asyncio.Lock()
         self.unseen: list[str] = []
 
     async def __aenter__(self) -> Self:
@@ -132,19 +185,20 @@ class ApiServers:
 
     async def _find(self) -> None:
         """Open connections to the servers with separate addresses."""
-        self._found = True
+        endpoints = await self._endpoints()
         for url in self._urls:
             self._each.append(await self._stack.enter_async_context(self._cluster.at(url)))
-        for url in await self._endpoints():
+        for url in endpoints:
             self._each.append(
                 await self._stack.enter_async_context(self._cluster.at(url, _SERVER_NAME, patience_s=_ASIDE_S))
             )
+        self._found = True
 
     async def _endpoints(self) -> tuple[str, ...]:
         """Return the endpoints of the Service ``kubernetes``; none if they may not be listed."""
         try:
             reply = await self._cluster.list_page(ENDPOINT_SLICES, "default", params=_OF_KUBERNETES)
-            return endpoint_urls(reply.json()["items"] or ())
+            return endpoint_urls(reply.decode(_slices).items or ())
         except (Forbidden, NotFound) as error:
             self.unseen.append(
                 f"the endpoints of the Service kubernetes may not be listed ({error.said}), so only the API servers "
@@ -159,11 +213,15 @@ class ApiServers:
         await self._stack.aclose()
 
     async def views(self, crd: Crd) -> list[View]:
-        """Check every server.
+        """Check every server. Concurrent calls take turns, because a check leaves out the servers that have gone.
 
         Raises:
             KubeError: the client's own address, or a server of ``urls``, cannot be reached.
         """
+        async with self._turn:
+            return await self._views(crd)
+
+    async def _views(self, crd: Crd) -> list[View]:
         if not self._found:
             await self._find()
         async with AsyncExitStack() as stack:
@@ -206,17 +264,18 @@ async def _look(server: RetryingCluster, crd: Crd) -> View | KubeError:
 
 async def _generation(server: RetryingCluster, crd: Crd) -> int:
     try:
-        metadata = (await server.get(CRDS, crd.name, metadata_only=True, cached=True)).json()["metadata"]
+        metadata = (await server.get(CRDS, crd.name, metadata_only=True, cached=True)).decode(_crd_head).metadata
     except NotFound:
         return 0
-    return int(metadata.get("generation") or 0) if metadata.get("uid") == crd.uid else 0
+    return metadata.generation if metadata.uid == crd.uid else 0
 
 
 async def _storage_hash(server: RetryingCluster, crd: Crd) -> str | None:
     try:
-        resources = (await server.discover(f"/apis/{crd.group}/{crd.storage.name}")).json().get("resources") or ()
+        reply = await server.discover(f"/apis/{crd.group}/{crd.storage.name}")
+        resources = reply.decode(_api_resources).resources or ()
     except NotFound:
         return ""
     except Forbidden:
         return None
-    return next((each.get("storageVersionHash") for each in resources if each.get("name") == crd.plural), "")
+    return next((each.storage_hash for each in resources if each.name == crd.plural), "")

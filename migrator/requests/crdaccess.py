@@ -11,9 +11,9 @@ from datetime import datetime
 
 import msgspec
 
-from restow.crds import Crd
-from restow.kube.cluster import Cluster, PatchType
-from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound, OutcomeUnknown
+from restow.crds import Crd, CrdError
+from restow.kube.cluster import Cluster, PatchType, Reply
+from restow.kube.errors import BadReply, Conflict, Forbidden, KubeError, NotFound, OutcomeUnknown
 from restow.kube.pager import list_names, list_pages
 from restow.kube.resources import CRDS, Resource
 from restow.kube.retry import with_retries, without_retries
@@ -69,7 +69,20 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
     except Forbidden as error:
         msg = f"no permission to get {CRDS.describe(name=name)}: {error.message}"
         raise MigrationRefused(msg) from error
-    return ReadCrd(Crd.from_document(reply.json()), reply.date)
+    return ReadCrd(_crd_of(reply), reply.date)
+
+
+def _crd_of(reply: Reply) -> Crd:
+    """Return the CRD of an answer.
+
+    Raises:
+        BadReply: the answer is something else, as of a proxy; that is no reason to refuse the CRD.
+        CrdError: the CRD is malformed.
+    """
+    document = reply.json()
+    if not isinstance(document, dict) or document.get("kind") != _TYPE["kind"]:
+        raise BadReply("the API server answered with success, and with something else than a CRD")
+    return Crd.from_document(document)
 
 
 async def known_names(cluster: Cluster, resource: Resource) -> list[str]:
@@ -83,12 +96,12 @@ async def known_names(cluster: Cluster, resource: Resource) -> list[str]:
 async def deleted(cluster: Cluster, crd: Crd) -> str:
     """Return a sentence if the CRD was deleted since it was read, else empty, also if it cannot be read."""
     try:
-        reply = await with_retries(cluster).get(CRDS, crd.name)
+        found = _crd_of(await with_retries(cluster).get(CRDS, crd.name))
     except NotFound:
         return DELETED.format(name=crd.name)
-    except KubeError:
+    except (KubeError, CrdError):
         return ""
-    if Crd.from_document(reply.json()).uid != crd.uid:
+    if found.uid != crd.uid:
         return f"{crd.name} was deleted during the run, and created again: run again to migrate its objects"
     return ""
 
@@ -131,7 +144,7 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
         subresource="status",
         params={"fieldManager": FIELD_MANAGER},
     )
-    return Crd.from_document(reply.json())
+    return _crd_of(reply)
 
 
 async def annotate(
@@ -192,7 +205,7 @@ class CrdWatch:
             async with watch(cluster, selection) as events:
                 async for event in events:
                     self._take(event)
-        except KubeError as error:
+        except (KubeError, CrdError) as error:
             _log.info("the watch of %s ended: %s", CRDS.describe(name=self._name), error)
 
     async def reach(self, generation: int, *, timeout_s: float = 3.0) -> None:

@@ -7,20 +7,26 @@ at the storage version.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from restow.kube.cluster import Cluster
-from restow.kube.errors import KubeError, read_json
+from restow.kube.errors import BadReply, KubeError, read_json
 from restow.kube.resources import Resource
 from restow.kube.retry import without_retries
 from restow.migrator.decide.errortable import ATTEMPTS, Attempts, ErrorAction, is_transient, of_list_error
 from restow.migrator.model.report import Requests, again
 from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
+from restow.migrator.requests.wire import (
+    Meta,
+    object_decoder,
+    page_decoder,
+    whole_object_decoder,
+    whole_page_decoder,
+)
 
 __all__ = [
     "FailedPage",
@@ -116,6 +122,7 @@ async def list_objects(
     page_bytes: int = 0,
     attempts: int = ATTEMPTS,
     patience_s: float = 0.0,
+    stored: bool = True,
 ) -> AsyncIterator[ListedPage]:
     """Yield the pages until the end, or until ``stop`` is requested.
 
@@ -131,6 +138,8 @@ async def list_objects(
             large they are.
         attempts: attempts for one page; fewer if the caller can do without this list.
         patience_s: seconds to wait for the end of an outage, after the usual attempts.
+        stored: whether the objects are stored, so that a page without a resourceVersion is not one of an API server. A
+            list that proves something needs this; a resource of an aggregated API may have none.
 
     Raises:
         ListFailed: no attempt could read a page of the objects.
@@ -150,6 +159,7 @@ async def list_objects(
                 page, token = await _page(
                     cluster, resource, namespace, params, whole=whole, texts=texts, undecoded=undecoded
                 )
+                _check(page, token, resource, params, stored=stored)
                 break
             except KubeError as error:
                 failures += 1
@@ -198,6 +208,23 @@ async def _page(
     items = [] if undecoded else read_items(found, resource, whole=whole)
     kept, last = found if texts or undecoded else [], not about.continue_
     return ListedPage(items, about.remaining, about.resource_version, kept, size, last), about.continue_
+
+
+def _check(page: ListedPage, token: str, resource: Resource, params: Mapping[str, str], *, stored: bool) -> None:
+    """Check that a page can be a part of a whole list.
+
+    Raises:
+        BadReply: the page is not of an API server's list, or the list would never end, or ends too early.
+    """
+    wrong = ""
+    if stored and not page.resource_version:
+        wrong = "it has no resourceVersion, so it is no list of stored objects"
+    elif token and token == params.get("continue"):
+        wrong = "it continues with itself"
+    elif page.remaining and not token:
+        wrong = "more objects follow, and it does not say where"
+    if wrong:
+        raise BadReply(f"list {resource.full_name}: the answer is not a page of the list: {wrong}")
 
 
 def read_items(texts: Sequence[msgspec.Raw | bytes], resource: Resource, *, whole: bool) -> list[Item]:

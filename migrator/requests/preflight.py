@@ -111,6 +111,17 @@ async def missing(cluster: Cluster, asked: Sequence[Permission]) -> list[Permiss
     return [each for each in asked if not await _allowed(cluster, each)]
 
 
+class _ReviewStatus(msgspec.Struct, frozen=True):
+    allowed: bool
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _ReviewStatus
+
+
+_review = msgspec.json.Decoder(_Review)
+
+
 async def _allowed(cluster: Cluster, asked: Permission) -> bool:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -131,7 +142,7 @@ async def _allowed(cluster: Cluster, asked: Permission) -> bool:
         reply = await with_retries(cluster).create(SELF_SUBJECT_ACCESS_REVIEWS, msgspec.json.encode(review))
     except (Forbidden, NotFound):
         return True  # the server does not allow the question; the requests themselves will show it
-    return bool(reply.json().get("status", {}).get("allowed"))
+    return reply.decode(_review).status.allowed
 
 
 async def missing_namespace(cluster: Cluster, namespace: str) -> str:

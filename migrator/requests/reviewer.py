@@ -93,8 +93,8 @@ def read_answer(body: bytes, sent: Sequence[Json], api_version: str, *, uid: str
     """
     try:
         answer = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
-        raise BadReply(f"the answer is no {_KIND}") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadReply(f"the answer is no {_KIND}, or is nested too deeply to be read here") from error
     response = answer.response
     if response is None or (answer.api_version, answer.kind) != (review_version, _KIND) or response.uid != uid:
         raise BadReply(f"the answer is no {_KIND} of {review_version}, or not to the one that was sent")

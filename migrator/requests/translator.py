@@ -68,6 +68,8 @@ class Translator:
                     asked[number] = next(steps[number]) if given is None else steps[number].send(given)
                 except StopIteration as end:
                     done[number] = end.value
+                except RecursionError:
+                    done[number] = Translation(failure=_TOO_DEEP)
                 if clock() >= pause_at:
                     await asyncio.sleep(0)
                     pause_at = clock() + _SLICE_S
@@ -88,3 +90,8 @@ class Translator:
 
 
 _UNANSWERED = Unconverted("it was not answered for", refused=False)
+
+_TOO_DEEP = (
+    "it is nested too deeply for its managedFields to be converted here; nothing was written. Make the object flatter, "
+    "or delete it, then run again"
+)

@@ -58,7 +58,10 @@ class PartialObject(msgspec.Struct, frozen=True):
 
 
 class PageMeta(msgspec.Struct, frozen=True):
-    """``ListMeta``: the continue token of a list, and what remains."""
+    """``ListMeta``: the continue token of a list, and what remains.
+
+    The resourceVersion is empty in lists of an aggregated API that stores nothing, such as metrics.k8s.io.
+    """
 
     resource_version: str = msgspec.field(name="resourceVersion", default="")
     continue_: str = msgspec.field(name="continue", default="")
@@ -66,17 +69,21 @@ class PageMeta(msgspec.Struct, frozen=True):
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
-    """One page of a list, metadata decoded; the server writes an empty page as ``"items": null``."""
+    """One page of a list, metadata decoded; the server writes an empty page as ``"items": null``.
+
+    A page has the field in any case. Other JSON, such as a ``v1.Status`` of a proxy, must not decode as a list without
+    objects.
+    """
 
     metadata: PageMeta
-    items: list[PartialObject] | None = None
+    items: list[PartialObject] | None
 
 
 class WholePage(msgspec.Struct, frozen=True):
     """One page of a list, its objects untouched."""
 
     metadata: PageMeta
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw] | None
 
 
 page_decoder = msgspec.json.Decoder(ObjectPage)

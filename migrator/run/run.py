@@ -283,9 +283,13 @@ async def _attempt(run: CrdRun) -> KubeError | None:
     except (NativeStuck, Lagging) as stuck:
         report.unfinished = report.pruned_reason = str(stuck)
     except KubeError as error:
-        if not stop:
+        if stop:
+            report.unfinished = unfinished(report, stop)
+        elif report.passes:
+            report.unfinished = report.pruned_reason = f"the run could not go on: {error}. Run again to go on"
+            report.unreachable = run.cluster.host if error.out_of_reach else ""
+        else:
             return error
-        report.unfinished = unfinished(report, stop)
     return None
 
 
@@ -295,15 +299,25 @@ async def _migrate_and_note(run: CrdRun) -> None:
     report.engine = (Engine.NATIVE if options.engine is Engine.NATIVE else Engine.DIRECT).value
     if (shard := options.shard) is not None:
         report.shard = ShardReport(index=shard.index, count=shard.count)
-    async with ApiServers(run.cluster, options.api_servers) as servers:
-        verdict = await _migrate(run, servers)
-        report.not_seen += servers.unseen
-    if report.owners_lost and (said := await remember(run.cluster, report.name, report.owners_lost)):
-        report.warn([f"the objects that lost their owners could not be noted on the CRD ({said})"])
-    if report.objects.failed and not options.dry_run:
-        await _void_proof(run)
+    try:
+        async with ApiServers(run.cluster, options.api_servers) as servers:
+            verdict = await _migrate(run, servers)
+            report.not_seen += servers.unseen
+    except Exception:  # also after an earlier pass, of which no later run can see the lost owners
+        await _note(run)
+        raise
+    await _note(run)
     if verdict.again and not report.pruned:
         report.unfinished = report.unfinished or f"{verdict.reason}. Run again once it no longer changes"
+
+
+async def _note(run: CrdRun) -> None:
+    """Record on the CRD the objects without owners, and that objects failed."""
+    report = run.report
+    if report.owners_lost and (said := await remember(run.cluster, report.name, report.owners_lost)):
+        report.warn([f"the objects that lost their owners could not be noted on the CRD ({said})"])
+    if report.objects.failed and not run.options.dry_run:
+        await _void_proof(run)
 
 
 async def _void_proof(run: CrdRun) -> None:

@@ -27,23 +27,35 @@ _PATIENCE_S = 300.0
 _POLL_S = 0.5
 _WATCH_S = 10.0
 
+_RESTLESS = 3
+"""Changes of a CRD's spec during the wait, from which on somebody is taken to write it all the time."""
+
+_CHANGING = (
+    "{name} was changed {changes} times within the {seconds:.0f} seconds for which it was waited for, so its objects "
+    "cannot be proved to be at one version. Most often two tools install different versions of the CRD: see who writes "
+    "its spec (kubectl get crd {name} -o yaml --show-managed-fields), then run again"
+)
+
 
 class Lagging(Exception):
-    """An API server does not follow the CRD; the message names it and says what to do."""
+    """An API server does not follow the CRD, or nobody could; the message says why and what to do."""
 
 
 async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:
     """Wait until every API server has seen the current CRD, and all requests from before that have ended.
 
     Raises:
-        Lagging: a server has not seen it after minutes.
+        Lagging: a server has not seen it after minutes, or the CRD is changed all the time.
         MigrationRefused: the CRD was deleted, or may no longer be read.
         KubeError: an API server cannot be reached.
     """
     clock, options, report = run.environment.clock, run.options, run.report
     give_up, lagged_until = clock() + _PATIENCE_S, 0.0
+    begun, first = clock(), read.crd.generation
     while not run.stop:
-        now = clock()
+        now, changes = clock(), read.crd.generation - first
+        if changes >= _RESTLESS and now - begun >= _PATIENCE_S + options.settle_s:
+            raise Lagging(_CHANGING.format(name=report.name, changes=changes, seconds=now - begun))
         if behind := await servers.behind(read.crd):
             if now >= give_up:
                 msg = f"{behind}. It was waited for {_PATIENCE_S:.0f} seconds; look at it, then run again"

@@ -144,6 +144,17 @@ async def test_success_is_success(verb: str, status: int, tmp_path: Path) -> Non
             assert await VERBS[verb](cluster)
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "watch"])
+async def test_a_failure_in_a_success_raises(verb: str, tmp_path: Path) -> None:
+    """An aggregator that answers 200 with a Status would have a write done, and an object read, that never was."""
+    failure = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no backend"}
+    async with answered(always(200, failure), tmp_path) as (cluster, _server):
+        with pytest.raises(BadReply, match="no backend"):
+            await VERBS[verb](cluster)
+    async with answered(always(200, failure | {"status": "Success"}), tmp_path) as (cluster, _server):
+        assert await VERBS[verb](cluster)
+
+
 async def test_the_servers_wait_reaches_the_error(tmp_path: Path) -> None:
     """Header names come in any case over the wire; a missed Retry-After hammers a busy server."""
     async with answered(always(429, "busy", RETRY_AFTER="17"), tmp_path) as (cluster, _server):
@@ -363,6 +374,21 @@ async def test_warnings_and_the_servers_clock_are_kept(tmp_path: Path) -> None:
         reply = await cluster.get(WIDGETS, "w", "ns")
     assert reply.date == datetime(2026, 10, 21, 7, 28, tzinfo=UTC)
     assert reply.warnings == ('v1 is "old"', "second")
+
+
+@pytest.mark.parametrize(
+    ("said", "date"),
+    [
+        ("Wed, 21 Oct 2026 07:28:00", datetime(2026, 10, 21, 7, 28, tzinfo=UTC)),
+        ("Wed, 21 Oct 2026 07:28:00 -0000", datetime(2026, 10, 21, 7, 28, tzinfo=UTC)),
+        ("Wed, 21 Oct 99999999999999 07:28:00 GMT", None),
+        ("today", None),
+    ],
+)
+async def test_a_strange_date_is_a_time_of_utc_or_none(said: str, date: datetime | None, tmp_path: Path) -> None:
+    """A proxy's odd clock would end a run with a traceback, at its read or when ages of CRDs are compared."""
+    async with answered(always(200, {}, Date=said), tmp_path) as (cluster, _server):
+        assert (await cluster.get(WIDGETS, "w", "ns")).date == date
 
 
 @pytest.mark.parametrize("body", [b"<html>welcome</html>", b'{"items": [', b""])

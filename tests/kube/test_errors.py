@@ -161,6 +161,10 @@ def test_an_expired_list_brings_the_token_to_go_on_with() -> None:
         ({"Retry_After": "soon"}, {"retryAfterSeconds": 3}, 3.0),
         ({"Retry_After": "-5"}, None, None),
         ({"Retry_After": "²"}, None, None),
+        ({"Retry_After": "9" * 400}, None, float("inf")),
+        ({"Retry_After": HALF_A_MINUTE_LATER.replace("2026", "9" * 20), "Date": WEDNESDAY}, None, None),
+        ({"Retry_After": HALF_A_MINUTE_LATER, "Date": WEDNESDAY.replace("07:", "9" * 20 + ":")}, None, None),
+        ({"Retry_After": HALF_A_MINUTE_LATER, "Date": WEDNESDAY.replace("GMT", "-0000")}, None, 30.0),
     ],
 )
 def test_how_long_the_server_asked_to_wait(

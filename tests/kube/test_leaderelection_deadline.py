@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from restow.kube.clock import Clock
-from restow.kube.leaderelection import LeadershipDeadline, LeaseTiming
+from restow.kube.errors import Unreachable
+from restow.kube.leaderelection import LeaderElector, LeadershipDeadline, LeaseTiming
+from tests.memory.cluster import MemoryCluster, Request
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 TIMING = LeaseTiming(lease_duration=15, renew_deadline=10.0, retry_period=2.0)
@@ -135,5 +137,41 @@ def test_a_cancellation_from_outside_is_no_loss(run_in_virtual_time: Run) -> Non
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (work.cancelled_at, work.deadline.lost) == ([4], False)
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("verb", ["update", "get"])
+def test_one_request_that_hangs_costs_no_leadership(verb: str, run_in_virtual_time: Run) -> None:
+    """An API server that vanishes with a connection open would end the work of every leader that used it."""
+    hanging = [1]
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        memory, led = MemoryCluster(), list[float]()
+
+        async def before(request: Request) -> None:
+            if led and hanging and request.verb == "update":
+                if verb == "get":  # of the read that follows a write without an answer
+                    memory.before = hang_at_get
+                    raise Unreachable("the connection was reset")
+                hanging.pop()
+                await asyncio.sleep(3600)
+
+        async def hang_at_get(request: Request) -> None:
+            if hanging and request.verb == "get":
+                hanging.pop()
+                await asyncio.sleep(3600)
+
+        async def body() -> None:
+            led.append(loop.time())
+            await asyncio.sleep(60)
+            led.append(loop.time())
+
+        memory.before = before
+        clock = Clock(monotonic=loop.time)
+        elector = LeaderElector(memory, "lease", "default", identity="me", timing=TIMING, clock=clock)
+        await elector.run(body)
+        assert not hanging and len(led) == 2 and led[1] - led[0] == 60
 
     run_in_virtual_time(main())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 import pytest
 
 from restow.kube import Reply, Resource
-from restow.kube.errors import Forbidden, Gone
+from restow.kube.errors import BadReply, Forbidden, Gone
 from restow.kube.pager import DOCUMENTS, Table, list_pages, list_tables, read_list_page
 from restow.kube.resources import NAMESPACES
 from tests.memory.cluster import MemoryCluster
@@ -101,3 +102,15 @@ async def test_what_cannot_be_continued_is_raised(error: Exception, requests: in
     with pytest.raises(type(error)):
         await read_list_page(server, NAMESPACES, DOCUMENTS, limit=2, token="t")
     assert server.requests == requests
+
+
+@pytest.mark.parametrize("answer", [b"{}", b'{"metadata": {}}', b'{"metadata": {"continue": "token"}, "items": []}'])
+async def test_a_page_that_cannot_be_one_ends_the_list_with_an_error(answer: bytes) -> None:
+    """A search would find nothing where it was not answered, or read one page for ever."""
+
+    class Proxied(MemoryCluster):
+        async def list_page(self, *_given: Any, **_more: Any) -> Reply:
+            return Reply(answer)
+
+    with pytest.raises(BadReply):
+        await asyncio.wait_for(names(Proxied(), 2), 5.0)

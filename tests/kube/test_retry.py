@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -223,6 +224,19 @@ def test_doubts_come_to_an_end(run_in_virtual_time: RunInVirtualTime) -> None:
     run_in_virtual_time(main())
 
 
+def test_a_doubt_that_was_resolved_long_ago_does_not_count(run_in_virtual_time: RunInVirtualTime) -> None:
+    """A prune after a pass of ten minutes would fail for good at its first 503."""
+
+    async def main() -> None:
+        cluster = patient(Server(Unreachable("reset"), said(503), b"{}"))
+        assert isinstance(await _error_of(_patching(cluster)), OutcomeUnknown)
+        await asyncio.sleep(600.0)  # the read showed that it was carried out, and the pass went on
+        assert isinstance(await _error_of(_patching(cluster)), OutcomeUnknown)
+        assert (await _patching(cluster)).body == b"{}"
+
+    run_in_virtual_time(main())
+
+
 def test_an_answer_to_a_write_is_an_answer(run_in_virtual_time: RunInVirtualTime) -> None:
     """A conflict, or a refusal, is judged by whoever wrote."""
 
@@ -260,5 +274,28 @@ def test_a_server_that_just_started_is_asked_again_for_a_right(run_in_virtual_ti
         with pytest.raises(Forbidden) as raised:
             await patient(server).get(CRDS, NAME)
         assert len(server.times) <= 7 and not raised.value.out_of_reach
+
+    run_in_virtual_time(main())
+
+
+class Behind(Server):
+    """A load balancer: each connection of its own meets a server that has just started."""
+
+    @asynccontextmanager
+    async def at(self, _host: str = "", _server_name: str = "") -> AsyncIterator[Server]:
+        yield Server(said(403, _NO_RIGHT), said(401), b"{}")
+
+
+def test_a_server_behind_another_connection_may_have_just_started_too(run_in_virtual_time: RunInVirtualTime) -> None:
+    """While API servers restart one after the other, a right that was used a moment ago would count as withdrawn."""
+
+    async def main() -> None:
+        cluster = patient(Behind(b"{}"))
+        await cluster.get(CRDS, NAME)
+        async with cluster.at() as other:
+            assert (await other.get(CRDS, NAME)).body == b"{}"
+        async with patient(Behind(b"{}")).at() as other:
+            with pytest.raises(Forbidden):
+                await other.get(CRDS, NAME)
 
     run_in_virtual_time(main())

@@ -155,6 +155,13 @@ def test_failures_are_counted_without_end_and_listed_within_bounds(monkeypatch: 
     assert [each.name for each in crd.failures] == ["object 0", "object 1", "object 2"]
 
 
+def test_a_long_message_is_cut() -> None:
+    """An admission webhook that says a megabyte about each of ten thousand objects would end the Job by its memory."""
+    crd = CrdReport(name="widgets.example.com")
+    crd.fail(ObjectFailure("ns", "w", "Forbidden", "denied: " + "x" * 2**20))
+    assert crd.failures[0].message.startswith("denied: x") and len(crd.failures[0].message) < 2100
+
+
 def test_another_pass_keeps_what_was_done_and_counts_the_rest_anew() -> None:
     """Two passes over the same objects must not double the objects, nor hide what the first one rewrote."""
     crd = full()

@@ -199,7 +199,7 @@ class ManyObjects:
             for each in range(200)
         ]
         token = str(number + 1) if number + 1 < self._pages else ""
-        return Reply(json.dumps({"metadata": {"continue": token}, "items": items}).encode())
+        return Reply(json.dumps({"metadata": {"resourceVersion": "9", "continue": token}, "items": items}).encode())
 
     async def create(self, *_asked: object, **_more: object) -> Reply:
         return Reply(b'{"status": {"allowed": false}}')

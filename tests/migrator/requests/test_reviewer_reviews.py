@@ -237,3 +237,10 @@ def test_a_crd_that_does_not_tell_is_told_of(config: dict[str, Any], versions: t
     """One sentence instead of a traceback."""
     with pytest.raises(ConverterDown, match=said):
         endpoint(crd(config, versions=versions))
+
+
+def test_an_answer_that_is_nested_too_deeply_is_none() -> None:
+    """A webhook that answers with it would end the run with a traceback."""
+    deep = '{"a":' * 2000 + "1" + "}" * 2000
+    with pytest.raises(BadReply, match="too deeply"):
+        read(answer().replace(b'{"size": 1}', deep.encode(), 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from restow.migrator.decide.policies import entry_policies
@@ -77,6 +78,18 @@ def test_an_object_that_is_refused_does_not_touch_the_others() -> None:
     """It fails by itself; the page goes on."""
     odd, good = translate(an_object("odd", SIZE), an_object("a", SIZE))[0]
     assert odd.failure.endswith("it is odd") and good.converted == {0: AMOUNT}
+
+
+def test_an_object_that_is_nested_too_deeply_fails_by_itself() -> None:
+    """The field set of one object of one tenant would end every run of the CRD with a traceback."""
+    depth = 600
+    value: Json | int = 1
+    for _ in range(depth):
+        value = {"a": value}
+    fields = msgspec.Raw(b'{"f:spec":' + b'{"f:a":' * depth + b"{}" + b"}" * depth + b"}")
+    deep, live = an_object("deep", msgspec.structs.replace(SIZE, fields=fields))
+    found, good = translate((deep, live | {"spec": value}), an_object("a", SIZE))[0]
+    assert "nested too deeply" in found.failure and good.converted == {0: AMOUNT}
 
 
 def test_a_converter_that_is_down_ends_the_page() -> None:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from restow.kube.errors import Conflict, TooManyRequests, Unreachable
-from restow.kube.resources import CRDS
+from restow.crds import Crd
+from restow.kube.cluster import Reply
+from restow.kube.errors import BadReply, Conflict, TooManyRequests, Unreachable
+from restow.kube.resources import CRDS, Resource
 from restow.migrator import CrdReport, Migration, Options, Shard
 from restow.migrator.decide.proof import ANNOTATION
+from restow.migrator.requests.lostowners import LostOwners
+from restow.migrator.run import run as run_module
+from restow.migrator.run.sharding import ShardRun
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
+from tests.kube.conftest import RunInVirtualTime
 from tests.memory.cluster import MemoryCluster, Request
 
 Before = Callable[[Request], Awaitable[None]]
@@ -202,6 +210,41 @@ async def test_a_flip_back_before_the_prune_keeps_both_versions(memory: MemoryCl
     assert {found["apiVersion"] for found in (await kind.stored()).values()} == {"example.com/v1alpha1"}
 
 
+async def test_what_a_pass_found_outlives_an_outage_after_it(
+    memory: MemoryCluster, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of all writes would be lost, and which objects have no owners, which no later run sees."""
+    flipped, pending = asyncio.Event(), [lambda: kind.change(kind.document(storage="v1alpha1", default=True))]
+    opened = ShardRun.of
+
+    async def before(request: Request) -> None:
+        if pending and request.resource == CRDS and request.verb == "get" and memory_is_written(memory, kind):
+            flipped.set()
+            await pending.pop()()
+
+    async def of(*given: Any) -> ShardRun | None:
+        if flipped.is_set():
+            raise Unreachable("the connection was refused")
+        return await opened(*given)
+
+    async def run_pass(environment: Any, crd: Any, policies: Any, options: Any, report: CrdReport, **more: Any) -> None:
+        await passing(environment, crd, policies, options, report, **more)
+        report.owners_lost.append("default/w05")
+
+    passing = run_module.run_pass
+    monkeypatch.setattr(run_module, "run_pass", run_pass)
+    monkeypatch.setattr(run_module.ShardRun, "of", of)
+    memory.before = before
+    report = await migrate(memory, kind)
+    assert report.objects.rewritten == 10 and report.unreachable and "refused" in report.unfinished
+    assert LostOwners.noted_on(Crd.from_document((await memory.get(CRDS, kind.name)).json())).names == ("default/w05",)
+
+
+def memory_is_written(memory: MemoryCluster, kind: Kind) -> bool:
+    """Whether every object was written."""
+    return len({each.name for each in writes(memory) if each.resource.plural == kind.plural}) == 10
+
+
 async def test_a_run_that_is_stopped_prunes_nothing(memory: MemoryCluster, kind: Kind) -> None:
     """Another process may lead by then, and the objects that were not begun are at the old version."""
     stop = asyncio.Event()
@@ -256,6 +299,87 @@ async def test_a_list_that_expired_goes_on(memory: MemoryCluster, kind: Kind) ->
     memory.before = before
     report = await migrate(memory, kind)
     assert report.pruned and report.objects.rewritten == 10
+
+
+_REVISION = {"resourceVersion": "9"}
+_NO_LIST = {
+    "a Status": {"kind": "Status", "metadata": {}, "status": "Failure", "message": "no backend", "code": 503},
+    "no items": {"kind": "WidgetList", "apiVersion": "example.com/v1beta1", "metadata": _REVISION},
+    "no resourceVersion": {"metadata": {}, "items": []},
+    "more follows": {"metadata": _REVISION | {"remainingItemCount": 7}, "items": []},
+    "the same page": {"metadata": _REVISION | {"continue": "token"}, "items": []},
+}
+
+
+@pytest.mark.parametrize("answer", _NO_LIST.values(), ids=_NO_LIST)
+@pytest.mark.parametrize("first", [1, 2], ids=["the first page", "another page"])
+async def test_a_success_that_is_no_list_proves_nothing(
+    memory: MemoryCluster, kind: Kind, answer: dict[str, Any], first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer of a proxy that decodes as the end of a list would prove that nothing is left to store."""
+    listed, pages = memory.list_page, 0
+
+    async def answered(resource: Resource, *given: Any, **more: Any) -> Reply:
+        nonlocal pages
+        pages += resource.plural == kind.plural
+        if pages < first or resource.plural != kind.plural:
+            return await listed(resource, *given, **more)
+        return Reply(json.dumps(answer).encode())
+
+    monkeypatch.setattr(memory, "list_page", answered)
+    report = await migrate(memory, kind, patience_s=0.0)
+    assert not report.pruned and report.unfinished and report.unreachable and not report.proof, report.to_json()
+    assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"kind": "Widget"}, {"kind": "List", "metadata": {}, "items": []}])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_success_that_is_no_crd_is_an_outage(
+    memory: MemoryCluster, kind: Kind, answer: Any, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer of a proxy would refuse the CRD for good, which ends a Job, or end the run with a traceback."""
+    read, reads = memory.get, 0
+
+    async def answered(resource: Resource, *given: Any, **more: Any) -> Reply:
+        nonlocal reads
+        reads += resource == CRDS
+        if reads == number and resource == CRDS:
+            return Reply(json.dumps(answer).encode())
+        return await read(resource, *given, **more)
+
+    monkeypatch.setattr(memory, "get", answered)
+    if number == 1 or isinstance(answer, list) or "metadata" not in answer:
+        with pytest.raises(BadReply) as raised:  # before the first write: exit code 4, and a Job tries again
+            await migrate(memory, kind)
+        assert raised.value.out_of_reach and not writes(memory)
+    else:
+        report = await migrate(memory, kind)
+        assert report.pruned and not report.refused, report.to_json()
+
+
+def test_a_crd_that_is_changed_all_the_time_is_not_waited_for_for_ever(run_in_virtual_time: RunInVirtualTime) -> None:
+    """Two tools that install different versions of a CRD would keep a Job waiting until somebody looks."""
+
+    async def main() -> None:
+        memory = MemoryCluster()
+        kind = Kind(memory, memory, "example.com")  # type: ignore[arg-type]  # it has what is used of both
+        await kind.create(kind.document(storage="v1alpha1", versions=("v1alpha1",)))
+        await kind.change(kind.document(storage="v1beta1", default=True))
+        defaults = itertools.cycle((False, True))
+
+        async def before(request: Request) -> None:
+            if request.resource == CRDS and request.verb == "get" and request.name == kind.name and not changing:
+                changing.append(True)
+                await kind.change(kind.document(storage="v1beta1", default=next(defaults)))
+                changing.clear()
+
+        changing: list[bool] = []
+        memory.before = before
+        loop = asyncio.get_running_loop()
+        report = await Migration(memory, Options(), clock=loop.time, chance=Impatient()).migrate(kind.name)
+        assert not report.pruned and "two tools install different versions" in report.unfinished
+
+    run_in_virtual_time(main())
 
 
 async def test_shards_share_the_objects_and_the_last_one_prunes(memory: MemoryCluster, kind: Kind) -> None:

@@ -1,0 +1,113 @@
+"""The look at each API server, where servers leave, or answer with what is no CRD. No network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster, Reply
+from restow.kube.errors import KubeError, Unreachable
+from restow.kube.resources import CRDS
+from restow.kube.retry import RetryingCluster
+from restow.migrator.requests.apiservers import ApiServers
+from tests.memory.cluster import MemoryCluster
+from tests.migrator import builders as b
+
+NAME = f"widgets.{b.GROUP}"
+
+
+def endpoints(*addresses: str) -> dict[str, Any]:
+    """The EndpointSlice of the Service ``kubernetes``."""
+    return {
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "ports": [{"name": "https", "port": 6443}],
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
+    }
+
+
+class Gone(MemoryCluster):
+    """An API server whose process has ended: no answer comes, a moment later."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__()
+        self.host = host
+
+    async def get(self, *_given: Any, **_more: Any) -> Reply:
+        await asyncio.sleep(0)
+        msg = "the connection was refused"
+        raise Unreachable(msg)
+
+
+class Several(MemoryCluster):
+    """A CRD, and the servers behind other addresses."""
+
+    def __init__(self, *addresses: str) -> None:
+        super().__init__()
+        self.seed(CRDS.plural, b.crd_document())
+        if addresses:
+            self.seed("endpointslices", endpoints(*addresses))
+
+    @asynccontextmanager
+    async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[Cluster]:
+        yield Gone(host) if host else self
+
+    @property
+    def crd(self) -> Crd:
+        """The CRD as it is stored."""
+        return Crd.from_document(self.find(CRDS.plural, NAME))
+
+
+async def test_two_looks_at_a_server_that_left_do_not_disturb_each_other() -> None:
+    """A server that leaves while a pass ends would end the run with a traceback, after all its writes."""
+    cluster = Several("10.0.0.1")
+    async with ApiServers(RetryingCluster(cluster, patience_s=0.0)) as servers:
+        assert await asyncio.gather(servers.behind(cluster.crd), servers.behind(cluster.crd)) == ["", ""]
+        assert len(servers.unseen) == 1 and "https://10.0.0.1:6443" in servers.unseen[0]
+
+
+class Shapeless(Several):
+    """An API server behind a proxy that answers with JSON of another shape."""
+
+    def __init__(self, verb: str, body: bytes) -> None:
+        super().__init__()
+        self._verb = verb
+        self._body = body
+
+    async def get(self, *given: Any, **more: Any) -> Reply:
+        return Reply(self._body) if self._verb == "get" else await super().get(*given, **more)
+
+    async def discover(self, path: str) -> Reply:
+        return Reply(self._body) if self._verb == "discover" else await super().discover(path)
+
+    async def list_page(self, *given: Any, **more: Any) -> Reply:
+        return Reply(self._body) if self._verb == "list" else await super().list_page(*given, **more)
+
+
+@pytest.mark.parametrize("verb", ["get", "discover", "list"])
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"null", b'{"metadata": null}', b'{"resources": [1]}', b'{"items": 1}'])
+async def test_json_of_another_shape_is_no_answer(verb: str, body: bytes) -> None:
+    """A KeyError would end the run with a traceback, or a server that shows nothing would count as current."""
+    cluster = Shapeless(verb, body)
+    async with ApiServers(RetryingCluster(cluster, patience_s=0.0)) as servers:
+        with pytest.raises(KubeError):
+            await servers.behind(cluster.crd)
+
+
+async def test_an_endpoint_may_be_a_host_name() -> None:
+    """An EndpointSlice with host names, as a mirrored API server has it, would end each run with a traceback."""
+    cluster = Several("apiserver.example.com", "fd00::1")
+    async with ApiServers(RetryingCluster(cluster, patience_s=0.0)) as servers:
+        assert await servers.behind(cluster.crd) == ""
+        assert [text.split(" ")[4] for text in servers.unseen] == [
+            "https://[fd00::1]:6443",
+            "https://apiserver.example.com:6443",
+        ]
