@@ -6,6 +6,10 @@ annotated. If it cannot read the window, it reports that in a condition and an E
 It reads the Shoot from the API server when it is due, so the whole object need not stay in memory. It tries the
 changes with a dry run first.
 
+Other clients write Shoots all the time, so each write may meet a conflict, and each answer may get lost. The controller
+remembers which changes it has announced. If the Shoot has them, it only reports them as done; otherwise it decides
+again while the window lasts.
+
 If this process ends after it announced changes and before it wrote them, ``status.lastMaintenance`` stays Processing
 until the next window, which completes them: a second step in one window would be worse.
 """
@@ -14,13 +18,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.controllers.writes import EventRecorder, patch
-from restow.cloudprofile.maintenance.plan import Maintenance, maintain, maintenance_patches, refused_status, withdrawal
+from restow.cloudprofile.maintenance.plan import (
+    Maintenance,
+    MaintenancePatches,
+    maintain,
+    maintenance_patches,
+    refused_status,
+    withdrawal,
+)
 from restow.cloudprofile.maintenance.report import events, window_conditions
-from restow.cloudprofile.maintenance.schedule import schedule
+from restow.cloudprofile.maintenance.schedule import MaintenanceSchedule, schedule
 from restow.cloudprofile.objects import SHOOT, SHOOTS, Object, ObjectEvent
 from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
@@ -31,6 +43,14 @@ __all__ = ["ShootMaintenance"]
 
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """A maintenance that is announced and not reported as done."""
+
+    plan: Maintenance
+    writes: MaintenancePatches
 
 
 class ShootMaintenance:
@@ -51,6 +71,7 @@ class ShootMaintenance:
         self._recorder = recorder
         self._now = now
         self._checked: dict[Key, datetime] = {}
+        self._unfinished: dict[Key, _Unfinished] = {}
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         """Maintain one Shoot if it is due.
@@ -61,20 +82,30 @@ class ShootMaintenance:
         known = self._index.shoots.get(key)
         if known is None:
             self._checked.pop(key, None)
+            self._unfinished.pop(key, None)
             return ReconcileResult()
         now = self._now()
-        planned = schedule(known, self._checked.get(key), now)
-        if planned.is_due or window_conditions(known, planned.unreadable, now) is not None:
+        unfinished = self._unfinished.get(key)
+        planned = self._schedule(key, known, now)
+        if unfinished or planned.is_due or window_conditions(known, planned.unreadable, now) is not None:
             shoot: Object = (await self._informer.get(SHOOTS, key.name, key.namespace)).json()
             # The informer may not yet have seen a maintenance that the previous leader did.
-            planned = schedule(shoot, self._checked.get(key), now)
+            planned = self._schedule(key, shoot, now)
             shoot = await self._report_window(key, shoot, planned.unreadable, now)
-            if planned.is_due:
+            if unfinished and unfinished.writes.is_written(shoot):
+                await self._finish(key, shoot, unfinished)
+                self._checked[key] = now
+            elif planned.is_due:
                 await self._maintain(key, shoot, now, forced_only=planned.is_forced_only)
                 self._checked[key] = now
+            self._unfinished.pop(key, None)
         if planned.following is None:
             return ReconcileResult()
         return ReconcileResult(requeue_after=(planned.following - now).total_seconds())
+
+    def _schedule(self, key: Key, shoot: Object, now: datetime) -> MaintenanceSchedule:
+        unfinished = self._unfinished.get(key)
+        return schedule(shoot, self._checked.get(key), now, unfinished.writes.announced if unfinished else "")
 
     async def _report_window(self, key: Key, shoot: Object, unreadable: str, now: datetime) -> Object:
         """Report in a condition and an Event that the window of a Shoot cannot be read, or can be read again."""
@@ -101,13 +132,19 @@ class ShootMaintenance:
         writes = maintenance_patches(shoot, plan, now)
         if "spec" in writes.change and not await self._is_accepted(key, shoot, writes.change, now):
             return
+        unfinished = _Unfinished(plan, writes)
         if writes.before:
+            self._unfinished[key] = unfinished
             shoot = await patch(self._informer, SHOOTS, shoot, writes.before, subresource="status")
         if writes.change:
             shoot = await patch(self._informer, SHOOTS, shoot, writes.change)
-        if writes.after:
-            shoot = await patch(self._informer, SHOOTS, shoot, writes.after, subresource="status")
-        await self._record(key, shoot, plan)
+        await self._finish(key, shoot, unfinished)
+
+    async def _finish(self, key: Key, shoot: Object, unfinished: _Unfinished) -> None:
+        """Report changes as done that the Shoot has."""
+        if unfinished.writes.after:
+            shoot = await patch(self._informer, SHOOTS, shoot, unfinished.writes.after, subresource="status")
+        await self._record(key, shoot, unfinished.plan)
 
     async def _is_accepted(self, key: Key, shoot: Object, change: Object, now: datetime) -> bool:
         """Try the changes with a dry run; if the API server refuses them, report it and do not retry in this window."""

@@ -221,11 +221,18 @@ class MaintenancePatches:
         before: the status that announces the changes.
         change: spec and annotations.
         after: the status once the changes are written.
+        announced: the ``triggeredTime`` in the status that announces the changes.
     """
 
     before: dict[str, Any]
     change: dict[str, Any]
     after: dict[str, Any]
+    announced: str = ""
+
+    def is_written(self, shoot: Object) -> bool:
+        """Return whether a Shoot has these changes, and its status still announces them."""
+        told = (shoot.get("status") or {}).get("lastMaintenance") or {}
+        return bool(self.announced) and told.get("triggeredTime") == self.announced and _has(shoot, self.change)
 
 
 def maintenance_patches(shoot: Object, plan: Maintenance, now: datetime) -> MaintenancePatches:
@@ -234,9 +241,16 @@ def maintenance_patches(shoot: Object, plan: Maintenance, now: datetime) -> Main
     told = had if plan.report.is_empty else last_maintenance(plan.report, now)
     done = succeeded(told, plan.report) if told else {}
     spec = merge_patch(spec_of(shoot), plan.spec)
-    return MaintenancePatches(
-        _status(had, told), ({"spec": spec} if spec else {}) | withdrawal(shoot), _status(told, done)
-    )
+    change = ({"spec": spec} if spec else {}) | withdrawal(shoot)
+    return MaintenancePatches(_status(had, told), change, _status(told, done), told.get("triggeredTime") or "")
+
+
+def _has(value: Any, change: Any) -> bool:
+    """Return whether a merge patch would change nothing."""
+    if not isinstance(change, dict):
+        return bool(value == change)
+    found = value if isinstance(value, dict) else {}
+    return all(_has(found.get(name), wanted) for name, wanted in change.items())
 
 
 def withdrawal(shoot: Object) -> dict[str, Any]:

@@ -7,7 +7,8 @@ other updates may happen, and a typo must not prevent forced ones.
 
 Each Shoot has its own moment in the window, derived from its uid, so that not all Shoots are updated in the same second
 and a restart neither repeats nor skips a maintenance. Once a window has begun, it can be used until it ends.
-A window counts as used if ``status.lastMaintenance`` was triggered in it, or if nothing was due in it.
+A window counts as used if ``status.lastMaintenance`` was triggered in it, or if nothing was due in it. A time after the
+window's next start is from a clock that ran ahead and counts for no window.
 """
 
 from __future__ import annotations
@@ -60,13 +61,14 @@ class MaintenanceSchedule:
         return bool(self.unreadable) and not self.is_requested
 
 
-def schedule(shoot: Object, looked: datetime | None, now: datetime) -> MaintenanceSchedule:
+def schedule(shoot: Object, looked: datetime | None, now: datetime, unfinished: str = "") -> MaintenanceSchedule:
     """Decide when to maintain a Shoot.
 
     Args:
         shoot: the Shoot: its metadata, maintenance window and last maintenance.
         looked: when it was last checked and nothing was due; None if that is not known.
         now: the time.
+        unfinished: the ``triggeredTime`` of a maintenance that was announced and not written; it uses no window.
     """
     if is_deleting(shoot):
         return MaintenanceSchedule(False, None)
@@ -76,22 +78,23 @@ def schedule(shoot: Object, looked: datetime | None, now: datetime) -> Maintenan
     except InvalidWindow as error:
         window, unreadable = ALWAYS, str(error)
     moment = window.duration * _place(shoot)
-    began, following = window.last_start(now), window.next_start(now) + moment
+    began, again = window.last_start(now), window.next_start(now)
+    following = again + moment
     if _is_requested(shoot):
         return MaintenanceSchedule(True, following, unreadable, is_requested=True)
-    used = [at for at in (looked, _triggered(shoot)) if at is not None]
-    if not window.contains(now) or any(at >= began for at in used):
+    used = [at for at in (looked, _triggered(shoot, unfinished)) if at is not None]
+    if not window.contains(now) or any(began <= at < again for at in used):
         return MaintenanceSchedule(False, following, unreadable)
     if now < began + moment:
         return MaintenanceSchedule(False, began + moment, unreadable)
     return MaintenanceSchedule(True, following, unreadable)
 
 
-def _triggered(shoot: Object) -> datetime | None:
-    """Return when a Shoot was last maintained; None if that is not known."""
+def _triggered(shoot: Object, unfinished: str) -> datetime | None:
+    """Return when a Shoot was last maintained; None if that is not known, or if that maintenance is unfinished."""
     triggered = ((shoot.get("status") or {}).get("lastMaintenance") or {}).get("triggeredTime")
     try:
-        return parse_time(triggered) if triggered else None
+        return parse_time(triggered) if triggered and triggered != unfinished else None
     except InvalidTime:
         return None
 

@@ -338,6 +338,7 @@ def _controls(asked: Asked) -> Iterator[Grant]:
         yield _on(resource, "patch", "controllers: the finalizer; with --apply-management also the spec")
         yield _on(resource, "patch", "controllers: the status", subresource="status")
     if asked.maintains:
+        yield _on(SHOOTS, "get", "maintenance: read the whole Shoot once it is due")
         yield _on(SHOOTS, "patch", "maintenance: apply update targets to Shoots")
         yield _on(SHOOTS, "patch", "maintenance: say so in their status", subresource="status")
     why = "controllers: tell of refused versions and of what was changed"

@@ -522,6 +522,39 @@ async def test_the_operator(accounts: Accounts, cluster: HttpCluster, audit: tup
     assert idle - told - again - everywhere == set()
 
 
+async def test_maintenance_has_rights_of_its_own(
+    accounts: Accounts, cluster: HttpCluster, audit: tuple[ControlPlane, Path]
+) -> None:
+    """Without the migrator, whose rights include them, no Shoot could be read, and so none would be maintained."""
+    asked = Asked(own_ca=("default", "restow-webhook"), installs_crds=True, maintains=True)
+    account = await accounts.granted(grants([Command.OPERATOR], asked), "maintaining")
+    async with operators(cluster) as starter:
+        await starter.start(account.kubeconfig, "--install-crds", "--maintain-shoots")
+        await until(lambda: bundles(cluster), "CRDs and configurations do not name the operator")
+        world = World(cluster)
+        await world.profile("a", {"version": "1.31.2"}, {"version": "1.31.1"})
+        await world.says("CloudProfile", "a", v1_31_2="supported", v1_31_1="supported")
+        await world.shoot("s", "CloudProfile", "a", kubernetes={"version": "1.31.1"}, maintenance=MAINTENANCE)
+        await maintain(world, "s")
+        await until(lambda: moved(world), "the Shoot is not maintained")
+        _, refused = used(audit[1], account, ())
+        await world.clear()
+    assert refused == []
+
+
+MAINTENANCE = {
+    "autoUpdate": {"kubernetesVersion": True, "machineImageVersion": False},
+    "timeWindow": {"begin": "220000+0100", "end": "230000+0100"},
+}
+
+
+async def maintain(world: World, name: str) -> None:
+    """Ask for the maintenance of a Shoot at once."""
+    asked = {"metadata": {"annotations": {"gardener.cloud/operation": "maintain"}}}
+    body = json.dumps(asked).encode()
+    await world.cluster.patch(world.api.at("Shoot"), name, body, "default", patch_type=PatchType.MERGE)
+
+
 async def lives(world: World) -> None:
     """Everything happens that the operator has a right for."""
     versions = [
@@ -533,14 +566,11 @@ async def lives(world: World) -> None:
     later = {"version": "1.31.1", "lifecycle": [{"classification": "expired", "startTime": EVER}]}
     await world.child("n", "a", kubernetes={"versions": [later]})
     await world.says("NamespacedCloudProfile", "n", v1_31_2="supported", v1_31_1="deprecated")
-    window = {"begin": "220000+0100", "end": "230000+0100"}
-    maintenance = {"autoUpdate": {"kubernetesVersion": True, "machineImageVersion": False}, "timeWindow": window}
     shoot = await world.shoot(
-        "s", "NamespacedCloudProfile", "n", kubernetes={"version": "1.31.1"}, maintenance=maintenance
+        "s", "NamespacedCloudProfile", "n", kubernetes={"version": "1.31.1"}, maintenance=MAINTENANCE
     )
-    asked = {"metadata": {"annotations": {"gardener.cloud/operation": "maintain"}}}
+    await maintain(world, "s")
     api, merge = world.api, PatchType.MERGE
-    await world.cluster.patch(api.at("Shoot"), "s", json.dumps(asked).encode(), "default", patch_type=merge)
     await until(lambda: moved(world), "the Shoot is not maintained")
     for name in FAMILY:
         stored = {"status": {"storedVersions": ["v1beta1", "v1beta2"]}}

@@ -199,6 +199,11 @@ def test_an_uninstall_takes_the_webhook_out_of_the_crds_first(name: str, crds: t
             Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), least=True),
         ),
         (
+            ("--set", "operator.enabled=true,operator.maintainShoots=true"),
+            Command.OPERATOR,
+            Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), maintains=True),
+        ),
+        (
             ("--set", "operator.enabled=true,operator.crds=operator"),
             Command.OPERATOR,
             Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), installs_crds=True),
@@ -241,6 +246,7 @@ def test_an_uninstall_takes_the_webhook_out_of_the_crds_first(name: str, crds: t
         "operator-least",
         "least",
         "operator-least-own-ca",
+        "maintaining",
         "installing",
         "conversions-of-any-kind",
         "conversions-least",

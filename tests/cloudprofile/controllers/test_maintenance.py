@@ -11,10 +11,12 @@ from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.controllers.maintenance import ShootMaintenance
 from restow.cloudprofile.controllers.writes import EventRecorder
 from restow.kube.clock import Clock
+from restow.kube.errors import Conflict, Unreachable
 from restow.kube.watch import Key
 from restow.kube.watchevents import Listed
 from tests.cloudprofile.memory import Memory
 from tests.kube.test_store import item
+from tests.memory.cluster import Request
 
 NOW = datetime(2025, 3, 1, 22, 30, tzinfo=UTC)
 PROFILE = {
@@ -159,3 +161,59 @@ async def test_the_condition_is_written_once_and_taken_back() -> None:
         ("APIServerAvailable", "True"),
         ("MaintenanceWindowValid", "True"),
     ]
+
+
+def interfering(memory: Memory, asked: str, *, lost: bool = False) -> None:
+    """Let another client write the Shoot just before a request (once), or lose the answer to the request."""
+    refuse, pending = memory.before, [asked]
+
+    async def before(request: Request) -> None:
+        await refuse(request)
+        if not lost and memory.asked[-1] in pending:
+            pending.clear()
+            held = memory.held["shoots", "ns", "s"]
+            memory.seed("shoots", held | {"metadata": held["metadata"] | {"labels": {"other": "writer"}}})
+
+    async def after(request: Request) -> None:
+        if lost and memory.asked[-1] in pending:
+            pending.clear()
+            raise Unreachable("patch", "shoots", "connection reset")
+
+    memory.before, memory.after = before, after
+
+
+@pytest.mark.parametrize("asked", ["patch dry of shoots", "patch status of shoots", "patch object of shoots"])
+async def test_another_writer_takes_no_maintenance_away(asked: str) -> None:
+    """A heartbeat between the announcement and the change would leave the Shoot as it is until the next window."""
+    memory = Memory(shoots=[shoot("1.29.0")])
+    reconcile = maintenance(memory).reconcile
+    interfering(memory, asked)
+    with pytest.raises(Conflict):
+        await reconcile(Key("ns", "s"))
+    await reconcile(Key("ns", "s"))
+    held = memory.held["shoots", "ns", "s"]
+    assert held["spec"]["kubernetes"]["version"] == "1.30.1"
+    assert held["status"]["lastMaintenance"]["state"] == "Succeeded"
+    written = len(memory.patches)
+    await reconcile(Key("ns", "s"))
+    assert len(memory.patches) == written
+
+
+async def test_a_lost_answer_is_no_second_step() -> None:
+    """A Shoot would take two minor versions in one window, or its status report an update for ever as not done."""
+    memory = Memory(shoots=[shoot("1.28.0")])
+    PROFILE["spec"]["kubernetes"]["versions"].append(
+        {"version": "1.28.0", "lifecycle": [{"classification": "expired"}]}
+    )
+    try:
+        reconcile = maintenance(memory).reconcile
+        interfering(memory, "patch object of shoots", lost=True)
+        with pytest.raises(Unreachable):
+            await reconcile(Key("ns", "s"))
+        await reconcile(Key("ns", "s"))
+    finally:
+        PROFILE["spec"]["kubernetes"]["versions"].pop()
+    held = memory.held["shoots", "ns", "s"]
+    assert held["spec"]["kubernetes"]["version"] == "1.29.0"
+    assert held["status"]["lastMaintenance"]["state"] == "Succeeded"
+    assert [event["reason"] for event in memory.events] == ["KubernetesVersionMaintenance"]

@@ -37,6 +37,8 @@ def triggered(at: str) -> dict[str, Any]:
         (shoot(), NOW - timedelta(days=1), True),
         (shoot(status=triggered("2025-03-01T22:01:00Z")), None, False),
         (shoot(status=triggered("2025-02-28T22:59:00Z")), None, True),
+        (shoot(status=triggered("2036-01-01T00:00:00Z")), None, True),
+        (shoot(), NOW + timedelta(days=3650), True),
         (shoot("010000+0000", "020000+0000"), None, False),
         (shoot(metadata={"deletionTimestamp": "2025-03-01T00:00:00Z"}), None, False),
         (
@@ -51,7 +53,7 @@ def triggered(at: str) -> dict[str, Any]:
     ],
 )
 def test_when_it_is_due(made: dict[str, Any], looked: datetime | None, due: bool) -> None:
-    """A Shoot would be rolled twice in a window, outside of it, or never."""
+    """A Shoot would be rolled twice in a window, outside of it, or never; also after a clock that ran ahead."""
     assert schedule(made, looked, NOW).is_due is due
 
 

@@ -107,7 +107,10 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 
 {{- define "restow.rules.maintenance" -}}
 - apiGroups: [core.gardener.cloud]
-  resources: [shoots, shoots/status]
+  resources: [shoots]
+  verbs: [get, patch]
+- apiGroups: [core.gardener.cloud]
+  resources: [shoots/status]
   verbs: [patch]
 {{- end -}}
 
