@@ -138,7 +138,8 @@ async def _apply_crd(cluster: Cluster, name: str, plan: CrdWiringPlan, resource:
         reply = await cluster.patch(resource, name, body, patch_type=PatchType.APPLY, params=params)
     except Invalid as error:
         raise WiringRefused(f"the API server does not take the wiring of {name}: {error.findings}") from error
-    _log.info("%s: wired to %s with %d CA certificates", name, plan.address, len(plan.bundle))
+    certificates = "1 CA certificate" if len(plan.bundle) == 1 else f"{len(plan.bundle)} CA certificates"
+    _log.info("%s: wired to %s with %s", name, plan.address, certificates)
     written: Json = reply.json()
     return written
 

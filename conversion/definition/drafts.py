@@ -125,7 +125,9 @@ class _Scope:
             return  # differing bounds and the like, which the check notes
         self._draft(rules.stash(one.text), "each version keeps its own value: the two are not comparable")
         self._draft(rules.stash(hub=other.text), "as above")
-        self._ask(one, found, f"is {_kind(one)} in {self.names[0]} and {_kind(other)} in {self.names[1]}")
+        left, right = _kind(one), _kind(other)
+        each = f"{left} in {self.names[0]} and {right} in {self.names[1]}"
+        self._ask(one, found, f"is {left} in both versions" if left == right else f"is {each}")
 
     @staticmethod
     def _types(one: Field) -> tuple[object, object]:

@@ -151,7 +151,8 @@ def _conclude(failures: Mapping[str, int], number: int, notes: _Notes) -> None:
         if failed > _NAMED:
             notes.not_seen.append(f"{failed - _NAMED} more objects that cannot be converted to {version}")
         elif not failed and number:
-            notes.well.append(f"{number} objects convert to {version}")
+            convert = "1 object converts" if number == 1 else f"{number} objects convert"
+            notes.well.append(f"{convert} to {version}")
 
 
 async def _failing(

@@ -182,9 +182,12 @@ def webhook_problem(crd: Crd, server: Address | None, why: str, needed: str | No
         does = f"No object needs the webhook: the command sets the conversion strategy of {crd.name} to None."
         return CrdProblem(kind, what, effect, f"restow unwire {crd.name}", does)
     command, does = _repair(crd, server, why, untrusted=untrusted)
-    gone = f" If the webhook is gone for good: restow unwire {crd.name} --although-needed"
-    because = f" ({needed})" if needed else ""
-    return CrdProblem(kind, what, effect, command, f"{does}{gone}{because}.")
+    because = f" {needed}." if needed else ""
+    gone = (
+        f" If the webhook is gone for good, run restow unwire {crd.name} --although-needed: reads and deletions work "
+        "again, but an object loses, at each write, what the version of the write does not declare."
+    )
+    return CrdProblem(kind, what, effect, command, f"{does}{because}{gone}")
 
 
 def _repair(crd: Crd, server: Address | None, why: str, *, untrusted: bool) -> tuple[str, str]:

@@ -157,9 +157,10 @@ def judge(
     if owners:
         total = sum(owners.values())
         who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
+        are = "entry is" if total == 1 else "entries are"
         first = f"unserve {version}, so that no client writes them again, then " if version in crd.served else ""
         removal.append(
-            f"{total} managedFields entries are at {version}, of {who}: once it is gone, server-side apply of these "
+            f"{total} managedFields {are} at {version}, of {who}: once it is gone, server-side apply of these "
             f"objects would fail; {first}run restow migrate {crd.name}"
         )
         if crd.strategy != "None":
@@ -184,8 +185,9 @@ def judge(
     elif found.served:
         notes.append(
             f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
-            "until it is unserved, and will be refused from then on. restow references shows the requests that the API "
-            "server counted, and with --audit-log who made them; with --files it looks through manifests"
+            "until it is unserved, and will be refused from then on. restow references "
+            f"{crd.name} --version {version} shows the requests that the API server counted, and with --audit-log who "
+            "made them; with --files it looks through manifests"
         )
     return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, references)
 

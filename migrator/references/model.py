@@ -77,6 +77,10 @@ class SoughtVersion:
         """The name of the CRD."""
         return f"{self.plural}.{self.group}"
 
+    def moving(self, to: str) -> str:
+        """Return the command that writes references to this version at another one."""
+        return f"restow references {self.crd} --version {self.version} --move {to}"
+
     def __str__(self) -> str:
         return f"{self.kind} at {self.api_version}"
 

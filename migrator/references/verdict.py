@@ -53,17 +53,18 @@ def _owners(crd: Crd, version: str, found: FoundReferences) -> Iterable[str]:
     head = f"{have} ownerReferences at {crd.group}/{version} ({_listed(where, '; ')})"
     to = next(iter(found.of.others), "")
     write = f"Write these references at {to}, with the same uid" if to else "Serve another version to write them at"
+    does = f". {found.of.moving(to)} does it" if to else ""
     if version in crd.served:
         yield (
             f"{head}: the garbage collector looks for an owner at the version that the reference names. Once {version} "
             "is not served, it no longer deletes these objects with their owner, and for about half a minute it "
             f"deletes objects that are created with such a reference although their owner exists. {write}, before "
-            f"{version} is unserved"
+            f"{version} is unserved{does}"
         )
     else:
         yield (
             f"{head}: {version} is not served, so the garbage collector does not find the owner, and does not delete "
-            f"these objects with it. {write}"
+            f"these objects with it. {write}{does}"
         )
 
 

@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from restow.cli.escapes import escaped, has_controls, visible
-from restow.cli.tables import lay_out
+from restow.cli.tables import fold, lay_out
 
 __all__ = [
     "console",
@@ -30,6 +30,7 @@ __all__ = [
     "is_wide",
     "note_wide",
     "print_data",
+    "print_sentence",
     "print_table",
     "print_text",
     "say",
@@ -82,6 +83,19 @@ def has_colours(environment: Mapping[str, str], *, terminal: bool) -> bool:
 def echo(text: str = "", *, err: bool = False) -> None:
     """Print one line."""
     click.echo(visible(text), err=err)
+
+
+def print_sentence(text: str, *, first: str = "", then: str = "  ") -> None:
+    """Print a sentence of the result; a terminal folds it between words.
+
+    Args:
+        text: the sentence.
+        first: what the first line begins with.
+        then: what the other lines begin with.
+    """
+    out = console()
+    for line in fold(visible(text), out.width if out.file.isatty() else None, first=first, then=then):
+        click.echo(line)
 
 
 def print_text(text: str) -> None:
@@ -146,9 +160,10 @@ def is_wide() -> bool:
 
 
 def say(text: str, *, style: str = "") -> None:
-    """Print a message on stderr, separate from the result."""
-    # Words stay whole at any terminal width.
-    console(stderr=True).print(Text(visible(text), style=style), overflow="ignore", crop=False)
+    """Print a message on stderr, separate from the result; a terminal folds it between words."""
+    out = console(stderr=True)
+    for line in fold(visible(text), out.width if out.file.isatty() else None):
+        out.print(Text(line, style=style), soft_wrap=True)
 
 
 def counted(number: int, what: str) -> str:

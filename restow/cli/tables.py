@@ -5,9 +5,9 @@ read nor copied. The steps, until the table fits:
 
 1. Columns of several words become narrower, and their cells take several lines.
 2. Columns that the caller marks as spare are omitted.
-3. Each row becomes a block: its first cell, and below it a line for each other column.
+3. Each row becomes a block: its first cell, and below it a line for each other column that has a value.
 
-Without a width, for example in a pipe, a row is one line.
+Sentences fold between words too. Without a width, for example in a pipe, a row or a sentence is one line.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Final
 
 from rich.cells import cell_len
 
-__all__ = ["TableLayout", "lay_out"]
+__all__ = ["TableLayout", "fold", "lay_out"]
 
 _GAP: Final = "  "
+_NONE: Final = "-"  # what commands print for a cell without a value
 _NARROWEST: Final = 12  # cells; text in a narrower column takes too many lines to read
 
 
@@ -115,9 +116,23 @@ def _block(heading: Sequence[str], cells: Sequence[str], width: int) -> Iterator
     """Yield one row as a block of lines."""
     yield cells[0]
     for name, cell in zip(heading[1:], cells[1:], strict=True):
-        first, *more = _folded(f"{name}: {cell}", max(width - len(_GAP), 1))
-        yield f"{_GAP}{first}"
-        yield from (f"{_GAP * 2}{line}" for text in more for line in _folded(text, max(width - 2 * len(_GAP), 1)))
+        if cell != _NONE:
+            yield from fold(f"{name}: {cell}", width, first=_GAP, then=_GAP * 2, lists=True)
+
+
+def fold(text: str, width: int | None, *, first: str = "", then: str = _GAP, lists: bool = False) -> list[str]:
+    """Fold a sentence between words.
+
+    Args:
+        text: the sentence, without line feeds.
+        width: the width of a line in cells, None for no limit.
+        first: what the first line begins with.
+        then: what the other lines begin with.
+        lists: whether a line may also end after a comma inside a word, as in a cell ``v1beta1,v1``.
+    """
+    if width is None:
+        return [first + text]
+    return _filled(text, _words(text) if lists else text.split(), width, first, then)
 
 
 def _words(text: str) -> list[str]:
@@ -126,15 +141,21 @@ def _words(text: str) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Split a text into lines of at most ``width`` cells; a longer word gets its own line."""
-    if cell_len(text) <= width:
-        return [text]
-    lines, position = [""], 0
-    for word in _words(text):
+    """Split a cell into lines of at most ``width`` cells; a longer word gets its own line."""
+    return _filled(text, _words(text), width, "", "")
+
+
+def _filled(text: str, words: Sequence[str], width: int, first: str, then: str) -> list[str]:
+    """Fill lines with words, and with what is between them in the text."""
+    if cell_len(first + text) <= width:
+        return [first + text]
+    lines, position, empty = [first], 0, True
+    for word in words:
         start = text.index(word, position)
         between, position = text[position:start], start + len(word)
-        if lines[-1] and cell_len(lines[-1] + between + word) > width:
-            lines.append(word)
+        if not empty and cell_len(lines[-1] + between + word) > width:
+            lines.append(then + word)
         else:
             lines[-1] += between + word
+        empty = False
     return lines

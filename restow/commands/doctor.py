@@ -9,7 +9,7 @@ import click
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit, InputError
-from restow.cli.printing import echo, print_data, say
+from restow.cli.printing import echo, print_data, print_sentence, say
 from restow.cli.session import Session, require_namespace, run
 from restow.conversion.certificates import WiringRefused
 from restow.conversion.diagnosis import (
@@ -102,11 +102,12 @@ def _show_namespace(found: NamespaceDiagnosis, form: str) -> None:
 
 def _list(problems: Sequence[CrdProblem]) -> None:
     for number, problem in enumerate(problems, start=1):
-        echo(f"{number}. {problem.what}")
-        echo(f"   {problem.effect}")
-        echo(f"   {problem.remedy}")
+        indent = " " * len(head := f"{number}. ")
+        print_sentence(problem.what, first=head, then=indent)
+        print_sentence(problem.effect, first=indent, then=indent)
+        print_sentence(problem.remedy, first=indent, then=indent)
         if problem.command:
-            echo(f"     $ {problem.command}")
+            echo(f"{indent}  $ {problem.command}")
 
 
 def _note(found: CrdDiagnosis) -> None:

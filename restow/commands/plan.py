@@ -196,12 +196,13 @@ def reasons(found: MigrationPlan) -> list[str]:
     elif old:
         said.append(f"every object is proved to be stored at {crd.storage.name}; status.storedVersions is to be pruned")
     for (version, treatment), count in sorted(found.entries.items()):
-        said.append(f"{count} managedFields entries at {version}: {_TREATMENTS[treatment]}")
+        said.append(f"{count} managedFields {_entries(count)} at {version}: {_TREATMENTS[treatment]}")
     for (manager, version), count in sorted((found.stripped - found.predicted.stripped).items()):
-        said.append(f"{count} entries of {manager} at {version} cannot be carried over and would be stripped")
+        said.append(f"{count} {_entries(count)} of {manager} at {version} cannot be carried over and would be stripped")
     if found.translations:
         how = "in this process" if found.in_process else "by the conversion webhook"
-        sentence = f"translating {found.translations} entries takes at most {found.conversions} conversions {how}"
+        entries = f"{found.translations} {_entries(found.translations)}"
+        sentence = f"translating {entries} takes at most {counted(found.conversions, 'conversion')} {how}"
         if not found.tried:
             sentence += "; plan --sample all finds out whether all can be carried over"
         elif found.tried < found.cost.objects:
@@ -211,7 +212,7 @@ def reasons(found: MigrationPlan) -> list[str]:
         paths = ", ".join(found.new_defaults)
         said.append(f"two writes an object, so that the new default of {paths} is not owned by restow")
     if found.blocked:
-        said.append(f"{found.blocked} objects cannot be written without losing an owner")
+        said.append(f"{counted(found.blocked, 'object')} cannot be written without losing an owner")
     if found.completed and found.remaining:
         said.append("a complete run left its mark; clients of served versions wrote those entries since")
     return said
@@ -240,11 +241,15 @@ def costs(found: MigrationPlan) -> list[str]:
         said.append(f"the writes of {tried}; nothing was stored")
     if seconds is not None and measured.writes_per_s is not None:
         said.append(
-            f"that takes about {_duration(seconds)}: an estimate from {measured.writes} dry-run writes at "
+            f"that takes about {_duration(seconds)}: an estimate from {counted(measured.writes, 'dry-run write')} at "
             f"{measured.writes_per_s:.0f} a second with up to {measured.concurrency} in flight; real writes reach etcd "
             "as well, and take somewhat longer"
         )
     return said
+
+
+def _entries(count: int) -> str:
+    return "entry" if count == 1 else "entries"
 
 
 def _duration(seconds: float) -> str:

@@ -246,6 +246,9 @@ def show(found: Sequence[FoundReferences], form: str) -> Exit:
     for sentence in _sentences([] if is_wide() else references):
         say(sentence)
     for one in found:
+        to = next(iter(one.of.others), "")
+        if to and any(each.effect.movable for each in one.references):
+            say(f"To write what can be moved at {to}: {one.of.moving(to)}", style="bold")
         if not one.count:
             say(f"Nothing that was looked at names {one.of.crd} {one.of.version}.", style="bold")
         elif (more := one.count - sum(each.count for each in one.references)) > 0:

@@ -335,8 +335,11 @@ def _remarks(document: ReportDocument) -> Iterator[Remark]:
             sentence = f"objects may be stored at {others}: run restow migrate {crd.name}"
             yield Remark(State.DUE, "migration due", crd.name, sentence)
         elif crd.state is State.DUE:
-            sentence = f"entries of versions that are no longer served remain: run restow migrate {crd.name}"
-            yield Remark(State.DUE, "migration due", crd.name, sentence)
+            if any(owner.standing != "served" for owner in crd.owners):
+                word, why = "migration due", "entries of versions that are no longer served remain"
+            else:
+                word, why = crd.word, f"no run has proved that every object is stored at {crd.storage}"
+            yield Remark(State.DUE, word, crd.name, f"{why}: run restow migrate {crd.name}")
         for version in crd.versions:
             if version.state is State.READY:
                 yield Remark(

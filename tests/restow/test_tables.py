@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from restow.cli.tables import TableLayout, lay_out
+from restow.cli.tables import TableLayout, fold, lay_out
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ("name", "storage", "served", "stored", "strategy", "state")
@@ -75,6 +75,28 @@ def test_at_50_columns_a_row_becomes_a_block_with_every_column() -> None:
         "  STRATEGY: Webhook",
         "  STATE: migration due",
     )
+
+
+def test_a_block_leaves_out_what_has_no_value_and_fills_its_lines() -> None:
+    """Lines that say nothing hide those that do, and a line that ends early looks like the end of the sentence."""
+    row = ("a" * 30, "-", "LIST at this version since 2026-11-26T11:10:50Z; controllers of Kubernetes are counted too")
+    assert lay_out(("name", "where", "detail"), [row], 50).lines == (
+        "a" * 30,
+        "  DETAIL: LIST at this version since",
+        "    2026-11-26T11:10:50Z; controllers of",
+        "    Kubernetes are counted too",
+    )
+
+
+def test_a_sentence_folds_between_words_and_keeps_lists_whole() -> None:
+    """A command in it is copied: a line that ends inside of a word makes two of one."""
+    said = "1. run restow migrate widgets.example.com,gadgets.example.com first"
+    assert fold(said, 30, then="   ") == [
+        "1. run restow migrate",
+        "   widgets.example.com,gadgets.example.com",
+        "   first",
+    ]
+    assert fold(said, None) == [said]
 
 
 @given(st.lists(st.tuples(words, words, words), max_size=4), st.integers(10, 120), st.booleans())

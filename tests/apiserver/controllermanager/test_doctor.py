@@ -127,7 +127,7 @@ async def test_each_trouble_of_a_webhook_has_its_command(
         await provider.create(GATEWAYS, "v1", "a", {"hosts": ["a"]})
         healthy = await doctor(kubeconfig, GATEWAYS)
         assert (healthy.code, healthy.out) == (0, f"Nothing is wrong with {GATEWAYS}.\n")
-        assert "1 objects convert to v1alpha1" in healthy.err
+        assert "1 object converts to v1alpha1" in healthy.err
 
         stranger = certified(tmp_path / "stranger")
         await wire(provider.cluster, GATEWAYS, webhook(url_of(instance.port, GATEWAYS), stranger))

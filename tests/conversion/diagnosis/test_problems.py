@@ -79,7 +79,10 @@ def test_a_webhook_that_is_needed_is_repaired(
     """The first command is the one that a person on call runs: it must fit the cause."""
     found = webhook_problem(of(annotations=annotations), server, why, "it is needed")
     assert found.kind == kind and found.command.startswith(command)
-    assert "--although-needed (it is needed)" in found.remedy
+    assert (
+        "it is needed. If the webhook is gone for good, run restow unwire widgets.example.com --although-needed: "
+        in (found.remedy)
+    )
 
 
 def test_a_webhook_that_is_not_needed_goes() -> None:

@@ -13,6 +13,7 @@ from tests.migrator import builders as b
 from tests.migrator.references.found import OWNERS, WIDGETS, helm, meta, named_by, owned, owner
 
 TWO = named_by(owned("configmaps", "a", "b"), owned("configmaps", "a", "c"), owned("nodes", "", "n"))
+MOVING = "restow references widgets.example.com --version v1 --move v2 does it"
 
 
 def test_version_and_kind_make_a_reference_count() -> None:
@@ -78,7 +79,7 @@ def test_the_reason_names_objects_and_the_way_out() -> None:
         "3 objects have ownerReferences at example.com/v1 (configmaps: 2, for example a/b, a/c; "
         "nodes: 1, for example n): "
     )
-    assert "Write these references at v2, with the same uid, before v1 is unserved" in said
+    assert said.endswith("Write these references at v2, with the same uid, before v1 is unserved. " + MOVING)
     assert against_unserving(b.crd(), "v1", FoundReferences(WIDGETS)) == []
 
 
@@ -89,7 +90,7 @@ def test_after_the_fact_the_reason_says_what_is_so(versions: tuple[str, ...], un
     """Advice for before the step does not help after it."""
     (said,) = against_removal(b.crd(versions, unserved=unserved), "v1", TWO)
     assert "v1 is not served, so the garbage collector does not find the owner" in said
-    assert said.endswith("Write these references at v2, with the same uid")
+    assert said.endswith("Write these references at v2, with the same uid. " + MOVING)
 
 
 def test_the_last_version_has_no_other_to_name() -> None:

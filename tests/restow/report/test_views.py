@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from restow.migrator import FoundReferences, sought
-from restow.report.model import State, VersionRow
-from restow.report.views import MOST_OWNERS, view
-from tests.restow.report.sample import STEP, crd, named_by, tally
+from restow.report.model import ReportDocument, State, VersionRow
+from restow.report.views import MOST_OWNERS, remarks, view
+from tests.restow.report.sample import NOW, STEP, crd, named_by, tally
 
 OLD, NEW = "v1beta1", "v1"
 
@@ -128,3 +128,20 @@ def test_a_sentence_names_a_few_managers_and_a_row_gathers_the_rest():
     assert f"other managers ({MOST_OWNERS + 12})" in reason
     assert len(found.owners) == MOST_OWNERS + 1
     assert found.owners[-1].owners == 20
+
+
+@pytest.mark.parametrize(
+    ("served", "objects", "word", "said"),
+    [
+        ([OLD, NEW], [], "not proved", "no run has proved that every object is stored at v1"),
+        ([NEW], [[("a", OLD)]], "migration due", "entries of versions that are no longer served remain"),
+    ],
+)
+def test_the_remark_says_why_a_migration_is_due(
+    served: list[str], objects: list[list[tuple[str, str]]], word: str, said: str
+):
+    """A CRD that nobody has migrated would be said to have entries that nobody finds."""
+    made = crd("widgets", [OLD, NEW], served=served, storage=NEW, stored=[NEW], proved=False)
+    page = ReportDocument(made=NOW, release="1", crds=(view(made, "not proved", tally(made, *objects)),))
+    remark = next(each for each in remarks(page) if each.state is State.DUE)
+    assert (remark.word, remark.sentence) == (word, f"{said}: run restow migrate widgets.example.com")
