@@ -32,6 +32,7 @@ from restow.conversion.rules.constructors import (
 )
 from restow.conversion.rules.model import Rule
 from restow.conversion.rules.standard.casts import cast
+from restow.conversion.rules.standard.copies import copy
 from restow.conversion.rules.standard.enums import enum
 from restow.conversion.rules.standard.lists import conditions, select
 from restow.conversion.rules.standard.maps import fields, keyed, keys
@@ -44,6 +45,7 @@ __all__ = [
     "cast",
     "conditions",
     "constant",
+    "copy",
     "default",
     "described",
     "drop",

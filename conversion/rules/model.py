@@ -194,7 +194,8 @@ class Standard:
     and ABSENT otherwise. The compiler calls it first, and after a result needs no inverse. ``merge`` has, per
     direction, a function like ``merge`` of ``rules.pair``: an edit of the source side keeps the target's stashed values
     where possible. ``must_fit`` is a side that shows only values that its schema can hold as a whole; with ``passes``
-    this also applies to values that the rule leaves unchanged.
+    this also applies to values that the rule leaves unchanged. ``repeats`` is a side that has the other side's value
+    at several places.
     """
 
     shapes: Mapping[Side, tuple[Shape, ...]]
@@ -202,6 +203,7 @@ class Standard:
     merge: Mapping[Direction, Function] = field(default_factory=dict)
     must_fit: Side | None = None
     passes: bool = False
+    repeats: Side | None = None
     check: Callable[[Ends], Iterator[Misfit]] | None = None
     image: Callable[[Sequence[Shape | None]], Sequence[Shape]] | None = None
 

@@ -167,11 +167,17 @@ def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
 
 
 def made_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
-    """Count the empty lists and objects that standard rules made of an empty value in another form, such as a text."""
+    """Count the empty lists and objects that standard rules made of an empty value in another form, such as a text.
+
+    Those in the further copies of a value count too.
+    """
     counts: Counter[str] = Counter()
     for rule in rules:
         found = [dig(value, parse(text)) for text in rule.claims(side)]
-        if isinstance(rule, Lens) and rule.standard is not None:
+        if isinstance(rule, Lens) and rule.standard is not None and rule.standard.repeats == side:
+            for each in found[1:]:
+                counts += empties(each, None) if each is not ABSENT else Counter()
+        elif isinstance(rule, Lens) and rule.standard is not None:
             counts.update("{}" if each == {} else "[]" for each in found if each in ({}, []))
         elif isinstance(rule, ScopedRules):
             (place,) = found

@@ -24,7 +24,7 @@ from restow.conversion.rules.standard.shapes import (
     shortcuts,
 )
 
-__all__ = ["fields", "keyed", "keys"]
+__all__ = ["differs", "fields", "keyed", "keys"]
 
 
 @declared
@@ -220,13 +220,14 @@ class _CheckKeyed:
             yield Misfit(opposite(self.items), 0, problem, "Remove the field there, or choose another key")
         for name in (*fields, *(name for name in values.properties if name not in fields)):
             ours, theirs = fields.get(name), values.properties.get(name)
-            if name != self.key and (ours is None or theirs is None or _differs(ours.node, theirs.node)):
+            if name != self.key and (ours is None or theirs is None or differs(ours.node, theirs.node)):
                 side = self.items if theirs is None or ours is not None else opposite(self.items)
                 problem = f"has the field {name} inside, which the other version has not, or not alike"
                 yield Misfit(side, 0, problem, "Let the items and the values have the same fields")
 
 
-def _differs(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+def differs(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Return whether two schema nodes constrain their values differently."""
     return bool(_plain(ours) != _plain(theirs))
 
 
@@ -433,7 +434,7 @@ def _check_values(ends: Ends) -> Iterator[Misfit]:
     spoke, hub = ends["spoke"][0], ends["hub"][0]
     if spoke is None or hub is None or spoke.schema.values is None or hub.schema.values is None:
         return
-    if _differs(spoke.schema.values.node, hub.schema.values.node):
+    if differs(spoke.schema.values.node, hub.schema.values.node):
         yield Misfit("hub", 0, "has other values than the map in the other version", "Convert them with rules.pair")
 
 

@@ -148,6 +148,8 @@ CONDITIONS = st.lists(
     max_size=3,
 )
 BY_TYPE: Node = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+#: Few values, so that copies are often equal.
+FEW = st.sampled_from(["", "x", "y"])
 CONDITION: Node = {"type": TEXT, "status": {"type": "string", "enum": ["yes", "no"]}}
 CONDITION_NOW: Node = {"type": TEXT, "status": {"type": "string", "enum": ["True", "False"]}, "reason": TEXT}
 
@@ -341,6 +343,20 @@ CASES: dict[str, Case] = {
         {"a": TEXT, "others": listed(obj({"type": TEXT, "status": TEXT, "reason": TEXT}))},
         {"b": CONDITIONS},
         {"others": CONDITIONS},
+    ),
+    "copy of a deprecated name": Case(
+        lambda: rules.copy(["a", "b"], "a"), {"a": TEXT, "b": TEXT}, {"a": TEXT}, {"a": FEW, "b": FEW}
+    ),
+    "copy of objects": Case(
+        lambda: rules.copy("x", ["a", "b.c", "d"]),
+        {"x": obj({"p": INTEGER, "q": listed(TEXT)}), "b": obj({"e": TEXT})},
+        {
+            "a": obj({"p": INTEGER, "q": listed(TEXT)}),
+            "b": obj({"c": obj({"p": INTEGER, "q": listed(TEXT)}), "e": TEXT}),
+            "d": obj({"p": INTEGER, "q": listed(TEXT)}),
+        },
+        {},
+        dict.fromkeys(("a", "b.c", "d"), st.sampled_from([{}, {"p": 1}, {"p": 1, "q": ["x"]}])),
     ),
     "conditions": Case(
         lambda: rules.conditions(

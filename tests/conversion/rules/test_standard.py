@@ -175,6 +175,9 @@ def _problems(rule: rules.Rule, spoke: dict[str, Any], hub: dict[str, Any], **mo
 texts = {"type": "array", "items": TEXT}
 ports = {"type": "array", "items": obj({"name": TEXT, "port": INTEGER})}
 
+BOX = obj({"x": INTEGER})
+NAME = rules.copy(["profile", "name"], "profile")
+
 #: rule, the spoke's fields, the hub's fields, which field is refused, and how.
 REFUSED = [
     (SECONDS, {"a": INTEGER}, {"b": INTEGER}, "v1 .spec.a", "is an integer, not a string"),
@@ -215,6 +218,10 @@ REFUSED = [
     (rules.fields({"x": "x"}, "m"), {"x": INTEGER}, {"m": mapped(TEXT)}, "v1 .spec.x", "is of another type"),
     (rules.fields("x", "m"), {"x": INTEGER}, {"m": mapped(TEXT)}, "v1 .spec", "has no map or no fields"),
     (rules.keys("a", {"x": "z", "y": "z"}), {"a": mapped(TEXT)}, {"a": mapped(TEXT)}, "v1 .spec", "with one new name"),
+    (NAME, {"profile": TEXT, "name": INTEGER}, {"profile": TEXT}, "v1 .spec.name", "not admit the same values"),
+    (NAME, {"profile": BOX, "name": mapped(TEXT)}, {"profile": BOX}, "v1 .spec.name", "not admit the same values"),
+    (rules.copy(["a"], "b"), {"a": TEXT}, {"b": TEXT}, "v1 .spec", "needs one path, and a list of two or more others"),
+    (rules.copy("a", "b"), {"a": TEXT}, {"b": TEXT}, "v1 .spec", "needs one path, and a list of two or more others"),
     (rules.enum("a", {"x": 1}), {"a": TEXT}, {"a": TEXT}, "v1 .spec.a", "gives 1, which v2 does not admit"),
 ]
 
@@ -227,7 +234,6 @@ def test_what_cannot_be_right_is_refused_with_its_place(
     assert any(each.startswith(place) and problem in each for each in _problems(rule, spoke, hub))
 
 
-BOX = obj({"x": INTEGER})
 INSIDE = "rules.described in the place of the rule that looks inside"
 #: rules, the spoke's fields, the hub's, the place of the problem, and the rule to write.
 ONE_SIDED = [
@@ -266,6 +272,26 @@ def test_a_required_number_needs_a_value_for_texts_that_are_none() -> None:
     """A client at the hub would get objects without a field that its schema requires."""
     found = _problems(SECONDS, {"a": TEXT}, {"b": INTEGER}, required=["b"])
     assert any("the text that it is made of may be no duration" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("spoke", "hub", "problem"),
+    [
+        (["name"], [], "v1 .spec.name is required, but the field that it copies is not"),
+        (["name"], ["profile"], ""),
+        ([], ["profile"], "v2 .spec.profile is required, but none of the copies that it is made of is"),
+    ],
+)
+def test_a_required_copy_needs_a_value(spoke: list[str], hub: list[str], problem: str) -> None:
+    """A client would get objects without a field that its schema requires."""
+    fields = obj({"profile": TEXT, "name": TEXT}, required=spoke), obj({"profile": TEXT}, required=hub)
+    try:
+        frozen([rules.inside("spec", [NAME])], crd_of(*fields))
+        found = ""
+    except DefinitionError as error:
+        (defect,) = error.diagnostics
+        found = f"{defect.version} {defect.path} {defect.problem}"
+    assert found == problem
 
 
 #: These leave an empty object behind, or keep what a closed schema would not.
@@ -307,6 +333,9 @@ FORMS = [
     (LIMITS, {"c": "1", "m": "2"}, {"limits": {"cpu": "1", "memory": "2"}}),
     (rules.fields("a", {"x": "x"}, rest="more"), {"a": {"x": 1, "y": 2}}, {"x": 1, "more": {"y": 2}}),
     (APP, {"a": {"app": "1", "x": "2"}}, {"a": {"application": "1", "x": "2"}}),
+    (NAME, {"profile": {"n": 1}, "name": {"n": 1}}, {"profile": {"n": 1}}),
+    (NAME, {"profile": None, "name": None}, {"profile": None}),
+    (rules.copy("a", ["b", "c.d"]), {"a": []}, {"b": [], "c": {"d": []}}),
 ]
 
 
@@ -330,6 +359,11 @@ LOST = [
     (ENVIRONMENT, "up", {"a": [{"name": "A", "valueFrom": {}}]}, {}),
     (LIMITS, "down", {"limits": {"cpu": "1", "disk": "3"}}, {"c": "1"}),
     (APP, "up", {"a": {"app": "1", "application": "2"}}, {"a": {"application": "1"}}),
+    (NAME, "up", {"profile": "x", "name": "y"}, {"profile": "x"}),
+    (NAME, "up", {"profile": "x"}, {"profile": "x"}),
+    (NAME, "up", {"name": "y"}, {"profile": "y"}),
+    (NAME, "up", {"profile": 1, "name": True}, {"profile": 1}),
+    (NAME, "up", {"profile": None, "name": "y"}, {"profile": None}),
 ]
 
 
@@ -374,6 +408,10 @@ EDITED = [
         {"limits": {"cpu": "3", "disk": "2"}},
     ),
     (rules.fields("limits", {"cpu": "c"}), {"limits": {"cpu": "1", "disk": "2"}}, {}, {"limits": {"disk": "2"}}),
+    (NAME, {"profile": "x", "name": "y"}, {"profile": "z"}, {"profile": "z", "name": "y"}),
+    (NAME, {"profile": "x", "name": "y"}, {}, {}),
+    (NAME, {"name": "y"}, {"profile": "z"}, {"name": "z"}),
+    (NAME, {"profile": "x"}, {"profile": "z"}, {"profile": "z"}),
 ]
 
 
@@ -544,6 +582,7 @@ def test_every_rule_is_data(name: str) -> None:
         (PORTS, {"a": [{"name": "x"}]}, "/spec/a/x", "keyed(a <-> a)"),
         (rules.spread("a", {"x": ["p"]}), {"a": {"p": 1}}, "/spec/x/p", "spread(a.p <-> x.p)"),
         (LIMITS, {"c": "1"}, "/spec/limits/cpu", "fields(c, m <-> limits)"),
+        (NAME, {"name": "x"}, "/spec/profile", "copy(profile, name <-> profile)"),
     ],
 )
 def test_an_explanation_names_the_rule(rule: rules.Rule, fields: dict[str, Any], place: str, shown: str) -> None:
