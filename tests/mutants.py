@@ -3,7 +3,8 @@
 Every function of a module is changed in one place at a time (an operator, a constant, an argument), and the tests
 named for it run against each change. A change that no test notices survives; ``tests/mutants.md`` says which do and why
 that is right. mutmut works on a copy of the checkout below ``.cache/mutants/tree``, in which the rooms stand below
-``src/restow``, as they are imported. ``MUTANTS_LIMIT`` are the seconds after which a target ends.
+``src/restow``, as they are imported. ``MUTANTS_LIMIT`` are the seconds after which a target ends, and
+``MUTANTS_PROCESSES`` the processes at a time, one unless said otherwise.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ TARGETS = {
     "prune": Target(
         ["migrator/run/prune.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
         [
-            "tests/migrator/run/test_prune.py",
+            "tests/migrator/run",
             "tests/migrator/decide/test_proof.py",
             "tests/migrator/decide/test_prune.py",
             "tests/migrator/planning/test_ready.py",
@@ -59,13 +60,17 @@ TARGETS = {
             "tests/migrator/requests/test_reviewer.py",
         ],
     ),
-    "decide": Target(["migrator/decide/decision.py"], ["tests/migrator/decide/test_decision.py"]),
+    "decide": Target(
+        ["migrator/decide/decision.py"],
+        ["tests/migrator/decide/test_decision.py", "tests/migrator/decide/test_decision_usual.py"],
+    ),
     "entries": Target(
         ["migrator/ownership/entries.py", "migrator/ownership/policy.py"],
         [
             "tests/migrator/ownership",
             "tests/migrator/decide/test_decision.py",
             "tests/migrator/decide/test_policies.py",
+            "tests/migrator/model/test_watermark.py",
         ],
     ),
     "translation": Target(
@@ -81,6 +86,7 @@ TARGETS = {
         [
             "tests/conversion/test_stash.py",
             "tests/conversion/test_stash_budget.py",
+            "tests/conversion/test_stash_items.py",
             "tests/conversion/rules",
             "tests/conversion/compile",
         ],
@@ -132,8 +138,9 @@ def survivors(name: str) -> list[str]:
     prepare(TARGETS[name])
     mutmut = Path(sys.executable).with_name("mutmut")
     limit = float(os.environ.get("MUTANTS_LIMIT", "0")) or None
+    processes = os.environ.get("MUTANTS_PROCESSES", "1")
     try:
-        subprocess.run([mutmut, "run", "--max-children", "1"], cwd=TREE, check=False, timeout=limit)
+        subprocess.run([mutmut, "run", "--max-children", processes], cwd=TREE, check=False, timeout=limit)
     except subprocess.TimeoutExpired:
         print(f"\n{name}: the time limit of {limit:.0f} s is over; the others were not run")
     told = subprocess.run([mutmut, "results"], cwd=TREE, check=True, capture_output=True, text=True)

@@ -173,7 +173,7 @@ def decide_each(
     remaining = sum(decided.how is _How.KEPT for decided in all_decided) + len(not_carried)
     if not translated and not stripped and not ours and not (unreadable and rules.reencode):
         return msgspec.structs.replace(_with_kept(entries, rules, remaining), not_carried=not_carried)
-    if live is not None and (path := misfit(live | {"metadata": None}, rules.schemas[storage])):
+    if live is not None and (path := misfit(live, rules.schemas[storage])):
         return ObjectDecision(refusal=_MISFIT.format(path=path), remaining=remaining)
     after = merge(decided.after for decided in all_decided if decided.after is not None)
     if not after and len(ours) < len(entries):

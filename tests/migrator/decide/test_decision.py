@@ -15,7 +15,7 @@ from restow.migrator.decide.decision import ObjectDecision, WriteStep, decide
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.model.options import ManagedFields, Options, Phase, Scope
 from restow.migrator.ownership.conversion import ConvertedEntry
-from restow.migrator.ownership.entries import LARGE, ManagedFieldsEntry, identity
+from restow.migrator.ownership.entries import ETCD_TAKES, LARGE, ManagedFieldsEntry, identity, size_of
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 from restow.migrator.ownership.translation import Translation
 from tests.migrator import builders as b
@@ -315,7 +315,9 @@ def test_riders_of_other_versions_are_rehearsed(case: Case) -> None:
 
 ALICE_V1 = entry("alice", "v1")
 ALICE_V2 = entry("alice", "v2")
+BOB_V1 = entry("bob", "v1", operation="Update")
 BOB_V2 = entry("bob", "v2", operation="Update")
+CORRUPT = msgspec.structs.replace(entry("mallory", "v1"), operation="Patch")
 ALICE_REMOVED = entry("alice", "removed")
 KEEP = Options(managed_fields=ManagedFields.KEEP)
 
@@ -332,6 +334,8 @@ KEEP = Options(managed_fields=ManagedFields.KEEP)
         ([ALICE_V1], rules_for(new_defaults=True), (APPLY, COMBINED)),
         ([ALICE_V2], rules_for(new_defaults=True), (APPLY,)),
         ([], rules_for(new_defaults=True), (APPLY, COMBINED)),
+        ([BOB_V1, BOB_V2], rules_for(new_defaults=True), (APPLY, COMBINED)),
+        ([BOB_V1, CORRUPT], rules_for(new_defaults=True), (COMBINED,)),
         ([ALICE_REMOVED], rules_for(new_defaults=True), (COMBINED,)),
         ([ALICE_V1], rules_for(KEEP), ()),
         ([ALICE_V1], rules_for(KEEP, reencode=True), (APPLY,)),
@@ -347,6 +351,8 @@ KEEP = Options(managed_fields=ManagedFields.KEEP)
         "new defaults and entries to translate",
         "new defaults only",
         "new defaults, no managedFields",
+        "new defaults and entries to merge",
+        "new defaults and an entry that the server cannot read",
         "new defaults and an entry that no apply gets past",
         "kept, nothing due",
         "kept and to re-encode",
@@ -366,6 +372,7 @@ def test_a_kept_entry_of_a_removed_version_is_refused() -> None:
     assert decision.steps == ()
     assert "no longer in the CRD" in decision.refusal
     assert "--managed-fields translate" in decision.refusal
+    assert (decision.remaining, decision.entries) == (1, (ALICE_REMOVED, BOB_V2))
 
 
 @pytest.mark.parametrize("reencode", [False, True])
@@ -466,6 +473,24 @@ def test_an_update_of_a_removed_version_takes_no_items_of_others(version: str) -
     assert fields_of(controller) == OWNS_CONDITIONS
 
 
+@pytest.mark.parametrize(("version", "operation"), [("v1", "Update"), ("removed", "Apply")])
+def test_a_whole_list_is_expanded_with_the_items_of_others(version: str, operation: str) -> None:
+    """An atomic list belongs to its owner whole, also where another manager owns an item of the keyed list."""
+    rules = entry_policies(b.crd(schemas=LISTS), Options())
+    found = [entry("alice", version, OWNS_CONDITIONS, operation=operation), entry("reporter", "v2", EXPANDED)]
+    alice, _reporter = decide(found, rules, LIVE).entries
+    assert members(fields_of(alice)) == members(EXPANDED)
+
+
+def test_an_entry_that_is_renamed_stays_as_it_is_next_to_one_that_is_reconciled() -> None:
+    """Two versions with one schema have the same field sets: a leaf for a keyed list means an empty one in both."""
+    rules = entry_policies(b.crd(("v0", "v1", "v2"), schemas=LISTS | {"v0": LISTS["v2"]}), Options())
+    found = [entry("alice", "v0", OWNS_CONDITIONS, operation="Update"), entry("bob", "v1", OWNS_CONDITIONS)]
+    alice, bob = decide(found, rules, LIVE).entries
+    assert fields_of(alice) == OWNS_CONDITIONS
+    assert members(fields_of(bob)) == members(EXPANDED)
+
+
 def test_an_update_of_a_removed_version_keeps_the_items_that_are_nobody_elses() -> None:
     """Where the list was atomic its writer owned every item; renamed only, nobody would own those that it wrote."""
     rules = entry_policies(b.crd(schemas=LISTS), Options())
@@ -503,6 +528,7 @@ def test_a_list_that_grows_needs_the_object_to_see_how_large_it_is() -> None:
     rules = entry_policies(LONGER, Options())
     assert rules.whole_objects
     assert decide([ALICE_V1], rules).needs_object
+    assert decide([ALICE_V1], entry_policies(b.proved(b.crd(("v1", "v10"), storage="v10")), Options())).needs_object
     small, large = ({"metadata": {}, "spec": {"color": "x" * size}} for size in (10, LARGE))
     assert decide([ALICE_V1], rules, small).entries[0].time == ALICE_V1.time
     assert decide([ALICE_V1], rules, large).entries[0].time == ""
@@ -520,6 +546,22 @@ def test_a_large_object_whose_list_cannot_be_made_to_fit_is_refused() -> None:
     assert decide([entry("alice", "v1", OWNS_CONDITIONS)], rules, live).steps
 
 
+@pytest.mark.parametrize(
+    ("free", "time", "fits"),
+    [(0, "2024-05-01T10:00:00Z", True), (1, "", False), (2, "", True)],
+    ids=["a time makes room", "a byte short", "just enough"],
+)
+def test_an_object_that_fits_by_a_byte_is_written(free: int, time: str, fits: bool) -> None:
+    """One byte too many and etcd takes no owner; one byte too careful and the object blocks the prune for nothing."""
+    crd = b.crd(("v0", "v1", "v10"), unserved=("v1",), storage="v10", stored=("v1", "v10"))
+    rules = entry_policies(crd, Options(scope=Scope.UNSERVED))
+    live: dict[str, Any] = {"metadata": {}, "spec": {"color": ""}}
+    live["spec"]["color"] = "x" * (ETCD_TAKES - free - size_of(live))
+    decision = decide([entry("alice", "v1", time=time), entry("bob", "v0", time="")], rules, live)
+    assert (decision.steps, decision.remaining) == ((COMBINED,) if fits else (), 1)
+    assert fits or f"it has {ETCD_TAKES - free} bytes" in decision.refusal
+
+
 SIZES = {"v1": b.struct(spec=b.struct(size=b.STRING)), "v2": b.struct(spec=b.struct(size=b.INTEGER))}
 
 
@@ -532,6 +574,14 @@ def test_an_object_that_the_server_cannot_type_is_refused() -> None:
     assert (decision.steps, decision.entries) == ((), ())
     assert ".spec.size is of another type" in decision.refusal
     assert decide([ALICE_V1, BOB_V2], rules, live | {"spec": {"size": 7}}).steps == (COMBINED,)
+
+
+def test_a_refused_object_counts_as_one_whose_entries_remain() -> None:
+    """The report would tell that no object keeps an entry of a served version."""
+    crd = b.crd(VERSIONS[:3], unserved=("v0",), schemas=SIZES | {"v0": SIZES["v1"]})
+    rules = entry_policies(crd, Options(scope=Scope.UNSERVED))
+    decision = decide([entry("alice", "v0"), entry("bob", "v1")], rules, {"spec": {"size": "7"}})
+    assert decision.refusal and decision.remaining == 1
 
 
 @pytest.mark.parametrize(

@@ -122,13 +122,28 @@ def test_usual_objects_go_the_short_way(stored: bool) -> None:
         ),
         ((b.entry("alice", "v1"), b.entry(FIELD_MANAGER, "v2", operation="Update")), rules_for(Options())),
         ((b.entry("alice", "v1"),), rules_for(Options(), storage="v1beta1")),
+        (
+            (*(b.entry(manager, "v1") for manager in "abcdef"), b.entry("bob", "v1beta1")),
+            entry_policies(b.crd(("v1", "v1beta1", "v10"), storage="v10"), Options()),
+        ),
         ((b.entry("alice", "v1"),), rules_for(Options(managed_fields=ManagedFields.KEEP))),
         ((b.entry("alice", "v1"),), rules_for(Options(), schemas=(ATOMIC, GRANULAR))),
         ((b.entry("alice", "v1"),), rules_for(Options(), webhook=True)),
         ((b.entry("alice", "v2"),), rules_for(Options())),
         ((), rules_for(Options())),
     ],
-    ids=["removed", "merged", "ours", "grows", "kept", "reconciled", "converted", "current", "no entries"],
+    ids=[
+        "removed",
+        "merged",
+        "ours",
+        "grows",
+        "grows in all",
+        "kept",
+        "reconciled",
+        "converted",
+        "current",
+        "no entries",
+    ],
 )
 def test_others_do_not(found: tuple[ManagedFieldsEntry, ...], rules: EntryPolicies) -> None:
     """Each of these takes more than another name in its entries."""

@@ -243,6 +243,7 @@ def test_shards_of_different_runs_have_different_keys() -> None:
         (b.crd(("v1", "v2", "v3")), Options()),
         (b.crd(), OFF),
         (b.crd(), Options(managed_fields=ManagedFields.STRIP)),
+        (b.crd(), Options(strip_served=True)),
     ]
     assert len({run_key(crd, options) for crd, options in runs}) == len(runs)
 
@@ -262,3 +263,72 @@ def test_shards_of_different_runs_have_different_keys() -> None:
 def test_objects_are_encoded_again_until_a_proof_says_that_they_are(crd: Crd, options: Options, due: bool) -> None:
     """Objects at the old version would be passed over, or all be written although the phase is switched off."""
     assert reencoding_due(crd, options) is due
+
+
+FAILED = {
+    "type": "StorageMigrating",
+    "status": "False",
+    "reason": "MigrationFailed",
+    "lastTransitionTime": "2024-05-01T10:00:00Z",
+}
+TIMELESS = {name: value for name, value in FAILED.items() if name != "lastTransitionTime"}
+
+
+def told(condition: dict[str, str]) -> Crd:
+    """The CRD with one condition."""
+    document = b.crd_document()
+    document["status"]["conditions"] = [condition]
+    return Crd.from_document(document)
+
+
+@pytest.mark.parametrize(
+    ("condition", "failed"),
+    [
+        (FAILED, True),
+        (TIMELESS, True),
+        (FAILED | {"type": "Established"}, False),
+        (FAILED | {"status": "True"}, False),
+        (FAILED | {"reason": "Running"}, False),
+    ],
+    ids=["failed", "failed at no time", "another condition", "under way", "another reason"],
+)
+def test_a_failed_migration_of_the_cluster_itself_takes_a_proof_away(condition: dict[str, str], failed: bool) -> None:
+    """Its controller prunes storedVersions all the same, and objects at the old version would be lost with it."""
+    assert ("StorageVersionMigration" in doubt(told(condition), by=b.crd())) is failed
+
+
+@pytest.mark.parametrize("condition", [FAILED, TIMELESS], ids=["with its time", "without"])
+def test_a_proof_of_after_a_failure_holds_until_the_next_one(condition: dict[str, str]) -> None:
+    """Every run after it would write all objects, for as long as the condition stands on the CRD."""
+    crd = told(condition)
+    assert not doubt(crd)
+    assert not doubt(b.crd(), by=crd), "the condition may go"
+    assert "StorageVersionMigration" in doubt(told(FAILED | {"lastTransitionTime": "2024-06-01T10:00:00Z"}), by=crd)
+
+
+def test_a_proof_that_could_not_be_written_is_remembered() -> None:
+    """A reconciler that may not annotate the CRD would migrate all objects again and again."""
+    remembered = b.proved(b.crd(generation=5)).annotations[ANNOTATION]
+    assert not what_is_proved(b.crd(generation=6), remembered).doubt
+    assert what_is_proved(b.crd(generation=7), remembered).doubt
+    assert what_is_proved(b.crd(generation=5, annotations={ANNOTATION: UNFINISHED}), remembered).doubt
+    assert not what_is_proved(b.proved(b.crd(generation=9)), remembered).doubt, "the proof on the CRD comes first"
+
+
+NO_STORAGE = Options(skip=frozenset({Phase.STORAGE}))
+
+
+def test_a_run_without_a_phase_proves_nothing_of_it() -> None:
+    """The next run would pass over what this one left out."""
+    stored = b.proved(b.crd(), OFF)
+    assert nothing_due(stored, Options()) == "" and nothing_due(stored, OFF)
+    left_out = b.proved(b.crd(), NO_STORAGE)
+    assert nothing_due(left_out, Options()) == ""
+    assert "left the storage phase out" in doubt(left_out, options=NO_STORAGE)
+
+
+def test_a_run_without_managed_fields_keeps_no_proof_of_theirs_for_other_versions() -> None:
+    """Entries that were kept for clients of a version would stay, although it is served no more."""
+    crd = b.proved(b.crd(generation=2, unserved=("v1",)), by=b.crd(generation=1))
+    proof = proof_of_run(crd, crd, OFF)
+    assert proof is not None and proof.objects and proof.managed_fields == ""

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from restow.crds import Crd
-from restow.kube.errors import Conflict, KubeError
+from restow.kube.errors import Conflict, Forbidden, KubeError
 from restow.kube.resources import CRDS
 from restow.migrator.decide.proof import ANNOTATION
-from restow.migrator.model.options import Options, Phase
+from restow.migrator.model import watermark
+from restow.migrator.model.options import Engine, Options, Phase
 from restow.migrator.model.report import CrdReport
-from restow.migrator.requests.crdaccess import CrdWatch
+from restow.migrator.requests.crdaccess import DELETED, CrdWatch
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.prune import Pruner
 from tests.memory.cluster import MemoryCluster, Request
@@ -25,13 +26,13 @@ class OneCrd(MemoryCluster):
 
     Attributes:
         reading: is called at each read of it.
-        refusing: what the next patches meet in place of an answer.
+        refusing: what the next patches meet in place of an answer, the last one first; None for an answer.
     """
 
     def __init__(self, document: dict[str, Any], reading: Callable[[], None] = lambda: None) -> None:
         super().__init__()
         self.reading = reading
-        self.refusing: list[KubeError] = []
+        self.refusing: list[KubeError | None] = []
         self.patched: list[Request] = []
         self.before = self._answer
         self.seed(CRDS.plural, document)
@@ -39,8 +40,8 @@ class OneCrd(MemoryCluster):
     async def _answer(self, request: Request) -> None:
         if request.verb == "get":
             self.reading()
-        elif self.refusing:
-            raise self.refusing.pop()
+        elif self.refusing and (error := self.refusing.pop()) is not None:
+            raise error
         else:
             self.patched.append(request)
 
@@ -50,10 +51,12 @@ class OneCrd(MemoryCluster):
         return self.find(CRDS.plural, f"widgets.{b.GROUP}")
 
 
-async def conclude(server: OneCrd, stop: RunStop, **options: Any) -> CrdReport:
-    """The report after the end of a pass that finished every object."""
-    start, report = Crd.from_document(server.document), CrdReport(name=str(server.document["metadata"]["name"]))
-    await Pruner(server, Options(**options), stop, report).prune(start, CrdWatch(start), None)
+async def conclude(server: OneCrd, stop: RunStop, start: Crd | None = None, **options: Any) -> CrdReport:
+    """The report after the end of a pass that finished every object; ``start``: the CRD was another one before it."""
+    start = start or Crd.from_document(server.document)
+    report = CrdReport(name=start.name)
+    verdict = await Pruner(server, Options(**options), stop, report).prune(start, CrdWatch(start), None)
+    assert verdict.prune is bool(report.proof and not report.unfinished), "who prunes says so, and nobody else"
     return report
 
 
@@ -125,3 +128,123 @@ async def test_a_phase_that_is_switched_off_prunes_nothing(phase: Phase) -> None
     report = await conclude(server, RunStop(), skip=frozenset({phase}))
     assert not report.pruned and server.document["status"]["storedVersions"] == ["v1", "v2"]
     assert "phase is switched off" in report.pruned_reason
+
+
+async def test_a_write_of_another_client_between_prune_and_proof_leaves_the_prune_ours() -> None:
+    """The report would say that nothing was pruned, and name another run."""
+    server = OneCrd(b.crd_document(stored=("v1", "v2")))
+    server.refusing = [CONFLICT, None]
+    report = await conclude(server, RunStop())
+    assert report.pruned and report.pruned_reason == "every object is stored at the storage version"
+
+
+class Seeing(CrdWatch):
+    """A watch that shows a generation when somebody waits for it."""
+
+    def __init__(self, *states: Crd) -> None:
+        super().__init__(states[0])
+        self.states = {state.generation: state for state in states}
+
+    async def reach(self, generation: int, *, timeout_s: float = 3.0) -> None:
+        """Show all states up to this generation."""
+        del timeout_s
+        for state in self.states.values():
+            if state.generation <= generation:
+                self.generations.add(state)
+
+
+async def test_changes_that_the_watch_has_seen_do_not_cost_the_prune() -> None:
+    """A CRD whose schema is edited twice during each run would keep its old version for ever."""
+    states = [b.crd_document(stored=("v1", "v2"), generation=generation) for generation in (1, 2, 3)]
+    start, *_ = seen = [Crd.from_document(state) for state in states]
+    server, report = OneCrd(states[-1]), CrdReport(name="widgets")
+    verdict = await Pruner(server, Options(), RunStop(), report).prune(start, Seeing(*seen), None)
+    assert verdict.prune and report.pruned
+
+
+FORBIDDEN = Forbidden(status=403, verb="PATCH", target="the CRD", message="not for you")
+AWAY = Forbidden(status=403, verb="PATCH", target="the CRD", message="the webhook is away")
+AWAY.waited_s = 60.0
+
+
+@pytest.mark.parametrize(
+    ("error", "host"), [(FORBIDDEN, ""), (AWAY, "https://memory")], ids=["refused", "after retries"]
+)
+async def test_a_prune_that_the_server_refuses_is_left_to_the_next_run(error: KubeError, host: str) -> None:
+    """The run would end as done, and its job would not be tried again."""
+    server = OneCrd(b.crd_document(stored=("v1", "v2")))
+    server.refusing = [error]
+    report = await conclude(server, RunStop())
+    assert not report.pruned and report.unreachable == host
+    assert report.pruned_reason == f"status.storedVersions could not be pruned: {error.said}"
+    assert report.unfinished.endswith("run again to prune")
+
+
+async def test_a_proof_that_the_server_refuses_is_a_warning() -> None:
+    """The prune is done; a failure would have the job migrate all objects again."""
+    server = OneCrd(b.crd_document(stored=("v1", "v2")))
+    server.refusing = [FORBIDDEN, None]
+    report = await conclude(server, RunStop())
+    [warning] = report.warnings
+    assert report.pruned and not report.unfinished and "the proof could not be left on" in warning
+
+
+async def test_a_crd_that_was_deleted_meanwhile_ends_the_run_with_a_sentence() -> None:
+    """An operator would search for a fault of the API server."""
+    start = b.crd(stored=("v1", "v2"))
+    server = OneCrd(b.crd_document() | {"metadata": {"name": "others.example.com"}})
+    report = await conclude(server, RunStop(), start)
+    assert report.pruned_reason == report.unfinished == DELETED.format(name=start.name)
+
+
+@pytest.mark.parametrize(
+    ("engine", "stored", "pruned", "said"),
+    [
+        (Engine.NATIVE, ("v1", "v2"), True, "the cluster's own migration pruned"),
+        (Engine.DIRECT, ("v1", "v2"), False, "pruned by another run"),
+        (Engine.NATIVE, ("v2",), False, "names only the storage version already"),
+    ],
+    ids=["the cluster", "another run", "nothing to prune"],
+)
+async def test_who_pruned_is_reported(engine: Engine, stored: tuple[str, ...], pruned: bool, said: str) -> None:
+    """A user would look for the version that is gone, and for who took it off."""
+    report = await conclude(OneCrd(b.crd_document()), RunStop(), b.crd(stored=stored), engine=engine)
+    assert report.pruned is pruned and said in report.pruned_reason
+
+
+@pytest.mark.parametrize(
+    ("versions", "rewritten", "marked"),
+    [(("v2",), 0, False), (("v2",), 1, True), (("v1", "v2"), 0, True)],
+    ids=["one version", "one version, with work", "two versions"],
+)
+async def test_a_crd_of_one_version_without_work_is_not_marked(
+    versions: tuple[str, ...], rewritten: int, marked: bool
+) -> None:
+    """A run over all CRDs would write every CRD of the cluster."""
+    server, report = OneCrd(b.crd_document(versions)), CrdReport(name="widgets")
+    report.objects.rewritten = rewritten
+    start = Crd.from_document(server.document)
+    await Pruner(server, Options(), RunStop(), report).prune(start, CrdWatch(start), None)
+    assert (ANNOTATION in server.document["metadata"]["annotations"]) is marked and report.proof
+
+
+async def test_the_watermark_goes_with_the_proof() -> None:
+    """The next run would resume behind a pass that is complete."""
+    server = OneCrd(b.crd_document(annotations={watermark.ANNOTATION: "old"}))
+    await conclude(server, RunStop())
+    assert watermark.ANNOTATION not in server.document["metadata"]["annotations"]
+    server = OneCrd(b.crd_document(annotations={watermark.ANNOTATION: "old"}))
+    await conclude(server, RunStop(), skip=frozenset({Phase.STORAGE}))
+    assert watermark.ANNOTATION in server.document["metadata"]["annotations"], "its objects were not written"
+
+
+@pytest.mark.parametrize("errors", [[], [CONFLICT]], ids=["written", "written by others meanwhile"])
+async def test_a_proof_is_extended_on_the_crd_as_it_was_read(errors: list[KubeError | None]) -> None:
+    """The second change of the CRD would take the proof away; written over another state, it would prove too much."""
+    crd = b.proved(b.crd(generation=2), by=b.crd(generation=1))
+    server, report = OneCrd(b.crd_document(generation=2)), CrdReport(name=crd.name)
+    server.refusing = [*errors]
+    await Pruner(server, Options(), RunStop(), report).extend_proof(crd)
+    assert '"generation":2' in report.proof
+    assert server.document["metadata"]["annotations"].get(ANNOTATION) == (None if errors else report.proof)
+    assert all("resourceVersion" in request.body["metadata"] for request in server.patched)
