@@ -36,6 +36,8 @@ suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = "restow"
+html_static_path = ["_static"]
+html_css_files = ["restow.css"]
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {

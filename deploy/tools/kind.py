@@ -56,7 +56,6 @@ class _Installation:
     """Whether to upgrade it too, which runs the hook of the migration, and Helm waits for its Job."""
 
 
-_ANYWHERE: Final = ("--set", "networkPolicy.apiServerCIDRs={0.0.0.0/0}")  # the CIDR in the file is an example
 INSTALLATIONS: Final = {
     "conversions-cert-manager.yaml": _Installation(waits=False),
     "conversions.yaml": _Installation(),
@@ -68,8 +67,13 @@ INSTALLATIONS: Final = {
     "webhook-cert-manager.yaml": _Installation(waits=False),
     "webhook-own-ca.yaml": _Installation(
         (
-            *_ANYWHERE,
             *("--set-file", f"webhook.files.conversions\\.py={PROVIDER / 'conversions.py'}"),
+            *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+        )
+    ),
+    "webhook-rules.yaml": _Installation(
+        (
+            *("--set-file", f"webhook.files.conversions\\.yaml={PROVIDER / 'conversions.yaml'}"),
             *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
         )
     ),

@@ -50,7 +50,7 @@ _TEMPLATE = """\
   line-height: {line_height}px }}
 {styles}
 </style>
-<defs><clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{terminal_height}"/></clipPath>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{height}"/></clipPath>
 {lines}
 </defs>
 {chrome}

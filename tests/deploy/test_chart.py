@@ -46,6 +46,7 @@ from tests.deploy.rendering import (
 )
 
 BY_NAME = {file.stem: file for file in VALUES}
+NAMED = ("--set", "networkPolicy.apiServerCIDRs={10.0.0.0/28}")
 STASHES = '[{"apiGroups": ["edge.example.dev"], "apiVersions": ["v1"], "resources": ["gateways"]}]'
 UNTRUSTED = (
     "webhook.secretName=s,webhook.restoresStash[0].apiGroups={a.dev},webhook.restoresStash[0].apiVersions={v1},"
@@ -402,7 +403,7 @@ def selected(peer: Document, labels: Document, namespace: Document, *, same: boo
 
 def may_reach(helm: Helm, caller: str, *flags: str, namespace: Document | None = None) -> bool:
     """Whether the webhook of webhook-own-ca admits the pod of another values file, and that may reach it."""
-    policy = the(helm.render("--values", BY_NAME["webhook-own-ca"], *flags), "NetworkPolicy")["spec"]
+    policy = the(helm.render("--values", BY_NAME["webhook-own-ca"], *NAMED, *flags), "NetworkPolicy")["spec"]
     (https,) = (rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "https")
     documents = lasting(helm.render("--values", BY_NAME[caller]))
     (template,) = templates(documents)
@@ -420,7 +421,7 @@ def may_reach(helm: Helm, caller: str, *flags: str, namespace: Document | None =
 
 def test_only_named_addresses_may_call(helm: Helm) -> None:
     """With the API servers' addresses known, nobody else has objects converted, but for who migrates them."""
-    policy = the(helm.render("--values", BY_NAME["webhook-own-ca"]), "NetworkPolicy")["spec"]
+    policy = the(helm.render("--values", BY_NAME["webhook-own-ca"], *NAMED), "NetworkPolicy")["spec"]
     (https,) = (rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "https")
     assert https["from"][0] == {"ipBlock": {"cidr": "10.0.0.0/28"}}
     assert not any(selected(peer, {"app": "else"}, {}, same=True) for peer in https["from"])
@@ -484,6 +485,17 @@ def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
     assert first["metadata"]["annotations"] != other["metadata"]["annotations"]
 
 
+def test_rules_that_are_data_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
+    """Whoever writes no Python would need an image of their own, or another component, to serve a file of rules."""
+    (tmp_path / "c.yaml").write_text("kind: ConversionRules\n")
+    flags = ("--set-file", f"webhook.files.conversions\\.yaml={tmp_path / 'c.yaml'}")
+    documents = helm.render("--values", BY_NAME["webhook-rules"], *flags)
+    arguments = container(the(lasting(documents), "Deployment"))["args"]
+    assert "--rules=/etc/restow/conversions.yaml" in arguments
+    assert not any(each.startswith("--registry") for each in arguments)
+    assert the(documents, "ConfigMap")["data"] == {"conversions.yaml": "kind: ConversionRules\n"}
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -492,6 +504,7 @@ def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
         ("migraton.enabled=true", "migraton"),
         ("image.digest=sha256:12", "/image/digest"),
         ("webhook.enabled=true", "/webhook/registry"),
+        ("webhook.enabled=true,webhook.registry=a:b,webhook.rules={c.yaml}", "/webhook/rules"),
         ("webhook.enabled=true,webhook.registry=a:b,webhook.certificate=own-ca", "/webhook/crds"),
         ("webhook.enabled=true,webhook.registry=a:b,webhook.certificate=secret", "/webhook/secretName"),
         (f"webhook.enabled=true,webhook.registry=a:b,webhook.certificate=secret,{UNTRUSTED}", "deny every update"),

@@ -53,9 +53,9 @@ def test_rbac(arguments: list[str]) -> None:
 def test_helm(arguments: list[str], helm: Helm, tmp_path: Path) -> None:
     """Installed as it stands there, up to where a cluster would be needed: rendered."""
     assert arguments[:2] == ["upgrade", "--install"]
-    (tmp_path / "conversions.py").write_text("registry = None\n")
+    (tmp_path / "conversions.yaml").write_text("kind: ConversionRules\n")
     (tmp_path / "gateways.yaml").write_text("kind: CustomResourceDefinition\n")
-    here = [each.replace("=conversions.py", f"={tmp_path}/conversions.py") for each in arguments[2:]]
+    here = [each.replace("=conversions.yaml", f"={tmp_path}/conversions.yaml") for each in arguments[2:]]
     here = [each.replace("=gateways.yaml", f"={tmp_path}/gateways.yaml") for each in here]
     documents = list(yaml.safe_load_all(helm.run("template", *here)))
     assert of_kind(filter(None, documents), "Deployment", "Job")

@@ -44,6 +44,10 @@ OF_FILE = {
         *("--set-file", f"webhook.files.conversions\\.py={PROVIDER / 'conversions.py'}"),
         *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
     ),
+    "webhook-rules": (
+        *("--set-file", f"webhook.files.conversions\\.yaml={PROVIDER / 'conversions.yaml'}"),
+        *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+    ),
 }
 MIGRATIONS = [file for file in VALUES if "migration" in yaml.safe_load(file.read_text())]
 
