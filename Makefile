@@ -18,7 +18,7 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile manifests binaries browser deploy-tools charts image faults histories peers mutants clean view
+.PHONY: figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ format: $(READY) ## Format the sources
 RECORD   ?=
 RECORDED := $(if $(RECORD),--record)
 
-bench: bench-conversion bench-migration bench-references bench-cloudprofile bench-others ## Measure everything (about 35 minutes; RECORD=1: for the documentation)
+bench: bench-conversion bench-migration bench-references bench-cloudprofile bench-rules bench-others ## Measure everything (about 45 minutes; RECORD=1: for the documentation)
 	$(if $(RECORD),$(BIN)/python -m benchmarks.figures)
 
 figures: $(READY) ## Write the recorded figures, benchmarks/results/, into README.md and docs/
@@ -69,6 +69,9 @@ bench-references: $(READY) binaries deploy-tools ## Compare the search for refer
 
 bench-cloudprofile: $(READY) binaries ## Measure the operator with a large CloudProfile and all that uses it
 	$(BIN)/python -m benchmarks.cloudprofile $(RECORDED) $(BENCH_ARGS)
+
+bench-rules: $(READY) binaries ## Measure the operator with ConversionRules for thousands of kinds
+	$(BIN)/python -m benchmarks.rules $(RECORDED) $(BENCH_ARGS)
 
 bench-others: $(READY) binaries ## Measure standard rules, CloudProfile's rules, wiring that is undone, and the demo
 	$(BIN)/python -m benchmarks.conversion.standardrules $(RECORDED)

@@ -141,3 +141,20 @@ def test_quick_run_of_cloudprofile(tmp_path):
     assert all(claim["holds"] for claim in found["claims"]), found["claims"]
     assert all(rate["webhook"] > 0 and rate["rules"] > 0 for rate in found["found"]["rates"])
     check_quotes(tmp_path / "records", {"cloudprofile.quick": "cloudprofile.usual"})
+
+
+@pytest.mark.apiserver
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("control_plane")
+def test_quick_run_of_rules(tmp_path):
+    """A cost of a kind, or of a change, that grows with the number of kinds would show here."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.rules", "--quick", "--json", str(file)]
+    command += ["--record", str(tmp_path / "records")]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_bytes())
+    claims = {claim["claim"]: claim for claim in found["claims"]}
+    assert claims["requests of a change, last / first step"]["holds"], claims
+    assert all(claim in done.stdout for claim in claims)
+    check_quotes(tmp_path / "records", {"rules": "rules"})
