@@ -17,10 +17,11 @@ from functools import partial
 from typing import Any
 
 from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWriter
-from restow.conversion.compile.lens import LensStep
+from restow.conversion.compile.lens import NARROW, LensStep, is_narrow
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import pointer, starts_with
 from restow.conversion.rules.model import Constant, Default, Inline, Lens, Move, Private, Remembered, Rule, Shortcut
+from restow.crds.schema import schema_at
 
 __all__ = ["ImpliedFields", "LeafFields", "UndeclaredFields"]
 
@@ -144,10 +145,12 @@ class LeafFields:
             return [(one, f"{target} = {value}[0]")]
         quick = self._shortcut(rule)
         if isinstance(quick, Inline):
-            return [(f"({quick.when.replace('VALUE', value)})", f"{target} = {quick.code.replace('VALUE', value)}")]
+            code = quick.code.replace("VALUE", value)
+            return [(f"({quick.when.replace('VALUE', value)}){self._in_range(rule, code)}", f"{target} = {code}")]
         if isinstance(quick, Remembered):
             known = self._writer.constant("known", quick.known)
-            is_known = f"{value}.__class__ is str and ({target} := {known}.get({value})) is not None"
+            in_range = self._in_range(rule, target)
+            is_known = f"{value}.__class__ is str and ({target} := {known}.get({value})) is not None{in_range}"
             return [(is_known, f"{target} = [*{target}]" if quick.gives_list else "pass")]
         return []
 
@@ -156,7 +159,14 @@ class LeafFields:
         quick = self._shortcut(rule)
         if quick is None or isinstance(quick, Inline):
             return None
-        return f"({target} := {self._writer.constant('quick', quick)}({value})) is not A"
+        is_found = f"({target} := {self._writer.constant('quick', quick)}({value})) is not A"
+        return is_found + self._in_range(rule, target)
+
+    def _in_range(self, rule: Lens, target: str) -> str:
+        """Return a further condition of a shortcut to a field that holds integers of 32 bits."""
+        (put, *more) = self.frame.puts(rule)
+        field = None if more else schema_at(self.frame.target_schema, put.path)
+        return "" if field is None or not is_narrow(field) else f" and {-NARROW} <= {target} < {NARROW}"
 
     def _shortcut(self, rule: Lens) -> Shortcut | None:
         return None if rule.standard is None else rule.standard.quick.get(self.frame.stage.direction)

@@ -18,29 +18,36 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from restow.conversion.model.errors import ObjectError, RuleFailed, note_kept
 from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.model.values import ABSENT, Json, alike, is_json, same
 from restow.conversion.rules.model import Direction, Lens, Packing, claimed_paths, is_constant_read, read_steps
+from restow.conversion.rules.standard.shapes import computing
 from restow.conversion.stash.entries import failed_entry, is_kept_failure, is_shown
 from restow.crds import Schema, pruned_paths
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
 
 __all__ = [
+    "NARROW",
     "LensStep",
     "dig",
     "failure",
     "forgets",
     "found",
     "indexed",
+    "is_narrow",
     "no_json",
     "placed",
     "too_deep",
     "tree",
 ]
+
+
+#: The bound of integers of 32 bits.
+NARROW: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,10 @@ class LensStep:
         source_schema, schema = schemas
         upward = direction == "up"
         forward, inverse = (lens.up, _inverse_of_up(lens)) if upward else (lens.down, _inverse_of_down(lens))
+        if lens.standard is not None:
+            source_paths = claimed_paths(lens, "spoke" if upward else "hub")
+            forward = _shown_by(forward, schema, paths)
+            inverse = _shown_by(inverse, source_schema, source_paths)
         if lens.standard is not None and lens.standard.must_fit == ("hub" if upward else "spoke"):
             forward = partial(_fitting, forward, schema_at(schema, paths[0]), lens.standard.passes)
         elif lens.standard is not None and lens.standard.must_fit is not None:
@@ -273,6 +284,31 @@ def _fitting(function: Callable[..., Any], schema: Schema | None, passes: bool, 
         return target
     is_held = next(violations(target, schema), None) is None and not pruned_paths(target, schema)
     return target if is_held else ABSENT
+
+
+def _shown_by(function: Callable[..., Any], schema: Schema | None, paths: Sequence[Path]) -> Callable[..., Any]:
+    """Return a standard rule's function for a version that shows its results.
+
+    Where no schema says what the version can show, a text with a template passes unchanged, whatever the field's type.
+    """
+    if schema is None and not any(path[0] == "metadata" for path in paths):
+        return function
+    shown = computing(function)
+    field = schema_at(schema, paths[0]) if len(paths) == 1 else None
+    return shown if field is None or not is_narrow(field) else partial(_narrow, shown)
+
+
+def is_narrow(field: Schema) -> bool:
+    """Return whether a field holds integers of 32 bits."""
+    return field.node.get("type") == "integer" and field.node.get("format") == "int32"
+
+
+def _narrow(function: Callable[..., Any], value: Any) -> Any:
+    target = function(value)
+    if target is value or target.__class__ is not int or -NARROW <= target < NARROW:
+        return target
+    otherwise = getattr(function, "otherwise", None)
+    return ABSENT if otherwise is None else otherwise
 
 
 def _with_nothing(lens: Lens, value: Any, *metadata: Any) -> Any:

@@ -274,6 +274,8 @@ def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
 
 #: Rules that put a value into a list, or take it out, unchanged: a template expression keeps its meaning.
 _WRAPPERS: Final = ("wrap(", "unwrap(")
+#: Rules that read a text, and show nothing of one that they cannot read.
+_READERS: Final = ("cast(", "duration(", "json(", "quantity(", "split(")
 
 
 def _explained(graph: Graph, obj: Json, target: str) -> tuple[Explanation, dict[Steps, str]]:
@@ -299,6 +301,13 @@ def _explained(graph: Graph, obj: Json, target: str) -> tuple[Explanation, dict[
             and not all(rule.startswith(_WRAPPERS) for rule in leaf.origin.rules)
             and any(has_template(value_at(obj, source)) for source in leaf.origin.sources)
             for source in leaf.origin.sources
+        }
+        found |= {
+            leaf.place: leaf.rule
+            for leaf in explanation.source_leaves
+            if leaf.ending is LeafEnding.STASHED
+            and leaf.rule.startswith(_READERS)
+            and has_template(value_at(obj, leaf.place))
         }
         if not found.keys() - spared.keys():
             return explanation, spared

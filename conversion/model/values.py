@@ -19,6 +19,7 @@ from restow.conversion.model import deepjson
 
 __all__ = [
     "ABSENT",
+    "INTEGERS",
     "Absent",
     "Json",
     "alike",
@@ -47,6 +48,9 @@ class Absent(Enum):
 
 #: A missing field, as opposed to null. Falsy.
 ABSENT: Final = Absent.ABSENT
+
+#: The API server has integers of 64 bits, below this bound; a larger number becomes a float.
+INTEGERS: Final = 2**63
 
 _SCALARS: Final = frozenset({str, int, bool, float, type(None), Absent})
 _NUMBERS: Final = frozenset({int, float})
@@ -94,12 +98,20 @@ def alike(left: Any, right: Any) -> bool:
 
 def _alike(left: Any, right: Any) -> bool:
     if left.__class__ in _NUMBERS and right.__class__ in _NUMBERS:
-        return bool(left == right)
+        return bool(left == right) or (left.__class__ is not right.__class__ and _are_one_float(left, right))
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_alike(value, right[name]) for name, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_alike, left, right))
     return same(left, right)
+
+
+def _are_one_float(left: Any, right: Any) -> bool:
+    """Return whether two numbers beyond 64 bits are the same float, of which the API server prints rounded digits."""
+    try:
+        return bool(abs(left) >= INTEGERS and float(left) == float(right))
+    except OverflowError:
+        return False
 
 
 def _are_deeply(are: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:

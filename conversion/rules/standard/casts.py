@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from restow.conversion.model.values import ABSENT
+from restow.conversion.model.values import ABSENT, INTEGERS
 from restow.conversion.rules.model import (
     Direction,
     Ends,
@@ -144,9 +144,10 @@ class _Cast:
     classes: tuple[type, ...]
     to: Caster
     otherwise: Any
+    templates: bool = True
 
     def __call__(self, value: Any) -> Any:
-        if value.__class__ not in self.classes or (value.__class__ is str and has_template(value)):
+        if value.__class__ not in self.classes or (self.templates and value.__class__ is str and has_template(value)):
             return value
         found = self.to(value)
         return self.otherwise if found is None else found
@@ -175,7 +176,8 @@ _EXACT: Final = 2.0**53
 
 def _integer(value: Any) -> int | None:
     if value.__class__ is str:
-        return int(value) if len(value) <= _LONGEST and _INTEGER.fullmatch(value) else None
+        number = int(value) if len(value) <= _LONGEST and _INTEGER.fullmatch(value) else None
+        return number if number is not None and -INTEGERS <= number < INTEGERS else None
     exact = number_of(value)
     return int(value) if exact is None else whole(exact, "integer", "down")  # type: ignore[return-value]
 
@@ -185,6 +187,7 @@ def _number(value: Any) -> int | float | None:
         if len(value) > _LONGEST or not _NUMBER.fullmatch(value):
             return None
         number = int(value) if _INTEGER.fullmatch(value) else float(value)
+        number = number if -INTEGERS <= number < INTEGERS else float(number)
         return None if number in (float("inf"), float("-inf")) else number
     return int(value) if value.__class__ is bool else value
 

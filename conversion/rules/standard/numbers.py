@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from restow.conversion.model.values import ABSENT
+from restow.conversion.model.values import ABSENT, INTEGERS
 from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Remembered, Rule, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.numbertexts import (
     BILLIONTHS,
@@ -202,10 +202,11 @@ class _Read:
     rounding: Rounding
     otherwise: int | float | None
     numbers_are_texts: bool
+    templates: bool = True
 
     def __call__(self, value: Any) -> Any:
         amount = self.amount(value)
-        if amount is None and (value.__class__ is not str or has_template(value)):
+        if amount is None and (value.__class__ is not str or (self.templates and has_template(value))):
             return value
         found = None if amount is None else whole(amount, self.number, self.rounding)
         return found if found is not None else ABSENT if self.otherwise is None else self.otherwise
@@ -277,7 +278,7 @@ class _QuickDuration:
         if seconds is None:
             return ABSENT
         amount, rest = divmod(seconds * 1_000_000_000, self.size)
-        return ABSENT if rest else amount
+        return amount if not rest and amount < INTEGERS else ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +300,8 @@ class _QuickQuantity:
         amount = int(digits) if len(digits) < _MOST_DIGITS else limit
         if amount >= limit or not amount % step or size * amount % self.size:
             return ABSENT
-        return size * amount // self.size
+        found = size * amount // self.size
+        return found if found < INTEGERS else ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,8 +378,8 @@ def scale(
     """A number in another unit: ``scale("spec.sizeGB", "spec.sizeMB", factor=1024)``. The hub's number is ``factor``
     times the spoke's.
 
-    The arithmetic is exact: 0.1 means a tenth. If an integer cannot hold the result, it shows a rounded one, and the
-    stash keeps the number.
+    The arithmetic is exact: 0.1 means a tenth. If an integer cannot hold the result, it shows a rounded one, or
+    nothing if the result needs more than 64 bits; the stash keeps the number.
 
     ``hub`` is the path in the hub, if it differs.
 
@@ -392,7 +394,7 @@ def scale(
     ratio = _ratio(factor)
     exact = ratio or Fraction(1)
     up, down = _Times(exact, hub_type, rounding), _Times(1 / exact, spoke_type, rounding)
-    are_integers = spoke_type == hub_type == "integer"
+    is_total = spoke_type == hub_type == "integer" and exact == 1
     defects = choices(
         spoke_type=(spoke_type, NumberType), hub_type=(hub_type, NumberType), rounding=(rounding, Rounding)
     )
@@ -403,9 +405,7 @@ def scale(
         hub=(hub or spoke,),
         up=up,
         down=down,
-        loses=losing(
-            up=not are_integers or exact.denominator != 1, down=not are_integers or (1 / exact).denominator != 1
-        ),
+        loses=losing(up=not is_total, down=not is_total),
         standard=Standard(
             shapes={"spoke": ({"type": spoke_type},), "hub": ({"type": hub_type},)},
             quick={"up": _times(exact), "down": _times(1 / exact)},
@@ -423,7 +423,8 @@ def _ratio(factor: Any) -> Fraction | None:
 
 def _times(factor: Fraction) -> Inline:
     """Return a shortcut that multiplies an integer by the factor if the product is an integer, which comes back."""
-    is_whole = "VALUE.__class__ is int"
+    most = int((INTEGERS - 1) / abs(factor))
+    is_whole = f"VALUE.__class__ is int and {-most} <= VALUE <= {most}"
     times = "VALUE" if factor.numerator == 1 else f"VALUE * {factor.numerator}"
     if factor.denominator == 1:
         return Inline(is_whole, times)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from restow.conversion.model.values import ABSENT, canonical, depth
+from restow.conversion.model.values import ABSENT, INTEGERS, canonical, depth, plain
 from restow.conversion.rules.model import Ends, Lens, Misfit, Move, Rule, RuleGroup, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, opposite, oriented
 
@@ -164,9 +164,10 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 @dataclass(frozen=True, slots=True)
 class _Decode:
     kinds: tuple[type, ...]
+    templates: bool = True
 
     def __call__(self, value: Any) -> Any:
-        if value.__class__ is not str or has_template(value):
+        if value.__class__ is not str or (self.templates and has_template(value)):
             return value
         if len(value) > _LONGEST or value.count("{") + value.count("[") > _LONGEST // 8:
             return ABSENT
@@ -174,23 +175,34 @@ class _Decode:
             found = msgspec.json.decode(value)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return ABSENT
-        return found if found.__class__ in self.kinds and depth(found) <= _DEEPEST else ABSENT
+        is_shown = found.__class__ in self.kinds and depth(found) <= _DEEPEST and not _has_large_integer(found)
+        return found if is_shown else ABSENT
+
+
+def _has_large_integer(value: Any) -> bool:
+    """Return whether a value has an integer that API servers turn into a float."""
+    if isinstance(value, dict):
+        return any(map(_has_large_integer, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_large_integer, value))
+    return value.__class__ is int and not -INTEGERS <= value < INTEGERS
 
 
 @dataclass(frozen=True, slots=True)
 class _Encode:
+    """Writes the text. Its numbers are spelled as API servers spell them, so that the stash keeps other spellings."""
+
     kinds: tuple[type, ...]
+    templates: bool = True
 
     def __call__(self, value: Any) -> Any:
         if value.__class__ not in self.kinds:
             return value
         try:
-            text = canonical(value).decode()
+            text = canonical(plain(value)).decode()
         except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
             return ABSENT
-        if has_template(text):
-            return value
-        return text
+        return value if self.templates and has_template(text) else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isfinite
 from typing import Any, Final, Literal, get_args
 
+from restow.conversion.model.values import INTEGERS
 from restow.conversion.rules.model import Direction, Function, Loses, Shape, Shortcut, Side
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "NumberType",
     "Rounding",
     "choices",
+    "computing",
     "differs_in_type",
     "direction_from",
     "has_template",
@@ -124,12 +126,19 @@ def rounded(value: Fraction, rounding: Rounding) -> int:
 
 
 def whole(value: Fraction, number: NumberType, rounding: Rounding) -> int | float | None:
-    """Return the JSON number for an exact value, None if it is too large for one."""
-    if value.denominator == 1:
-        return value.numerator
-    if number == "integer":
-        return rounded(value, rounding)
+    """Return the JSON number for an exact value, None if it is too large for one: an integer has 64 bits."""
+    if value.denominator == 1 or number == "integer":
+        found = rounded(value, rounding)
+        if -INTEGERS <= found < INTEGERS:
+            return found
+        if number == "integer":
+            return None
     try:
         return float(value)
     except OverflowError:
         return None
+
+
+def computing(function: Function) -> Function:
+    """Return a function of a standard rule that treats a text with a template like any other text."""
+    return replace(function, templates=False) if getattr(function, "templates", False) else function  # type: ignore[type-var]

@@ -77,12 +77,13 @@ def _joined(spoke: str, hub: str, separator: str, item_type: ScalarType, items: 
 class _Join:
     separator: str
     text: Caster
+    templates: bool = True
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, list):
             return value
         texts = [self.text(item) for item in value]
-        if any(text.__class__ is not str or has_template(text) for text in texts):
+        if any(text.__class__ is not str or (self.templates and has_template(text)) for text in texts):
             return value
         return self.separator.join(texts)
 
@@ -91,9 +92,10 @@ class _Join:
 class _Split:
     separator: str
     item: Caster
+    templates: bool = True
 
     def __call__(self, value: Any) -> Any:
-        if value.__class__ is not str or has_template(value):
+        if value.__class__ is not str or (self.templates and has_template(value)):
             return value
         items = [self.item(text) for text in value.split(self.separator)] if value else []
         return [item for item in items if item is not ABSENT]
