@@ -140,7 +140,13 @@ def survivors(name: str) -> list[str]:
     limit = float(os.environ.get("MUTANTS_LIMIT", "0")) or None
     processes = os.environ.get("MUTANTS_PROCESSES", "1")
     try:
-        subprocess.run([mutmut, "run", "--max-children", processes], cwd=TREE, check=False, timeout=limit)
+        subprocess.run(
+            [mutmut, "run", "--max-children", processes],
+            cwd=TREE,
+            env=os.environ | {"PYTHONPATH": str(TREE / "mutants" / "src")},  # for the processes that tests start
+            check=False,
+            timeout=limit,
+        )
     except subprocess.TimeoutExpired:
         print(f"\n{name}: the time limit of {limit:.0f} s is over; the others were not run")
     told = subprocess.run([mutmut, "results"], cwd=TREE, check=True, capture_output=True, text=True)

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from restow.crds import Schema
-from restow.crds.fieldpath import FieldSet, Path, from_paths, union, without
+from restow.crds.fieldpath import FieldSet, Path, from_paths, union
 from restow.crds.ownedpaths import Members, owned
 from restow.migrator.model.converter import Answer, Json, Unconverted
 from restow.migrator.ownership.projection import Projection, leave_out, project
@@ -137,7 +137,7 @@ def convert_entry(fields: FieldSet, whole: Json, live: Live, versions: VersionCo
         live: the live object at the storage version.
         versions: the two versions.
     """
-    mine = project(without(fields, METADATA), body_of(whole), versions.old)
+    mine = project(fields, body_of(whole), versions.old)
     places = _places(mine, live, versions)
     if not mine.owned:
         return ConvertedEntry(from_paths(places))
@@ -223,7 +223,7 @@ def _lost(
         return missing
     part = project(from_paths(converted), live.body, versions.new).part
     back = yield from _ask(_shown(live.obj, fields, part), versions.source)
-    shown = {} if back is None else project(without(fields, METADATA), body_of(back), versions.old).owned
+    shown = {} if back is None else project(fields, body_of(back), versions.old).owned
     return {path: value for path, value in missing.items() if not shows(shown, path, value)}
 
 
@@ -409,8 +409,7 @@ def _proven(
             no = before if isinstance(before, Unconverted) else after
             results.append(_unanswered(converted, no))
             continue
-        fields = without(each.lacking.fields, METADATA)
-        shown, left = (project(fields, body_of(obj), versions.old).owned for obj in (before, after))
+        shown, left = (project(each.lacking.fields, body_of(obj), versions.old).owned for obj in (before, after))
         lost = {
             path: value
             for path, value in converted.lost.items()

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from restow.migrator.ownership.entries import Identity, ManagedFieldsEntry, identity, merge, same_ownership, seed
+from restow.migrator.ownership.entries import (
+    FIELD_MANAGER,
+    Identity,
+    ManagedFieldsEntry,
+    identity,
+    left_behind,
+    merge,
+    same_ownership,
+    seed,
+)
 from tests.migrator.builders import api_version, entry, fields_of, raw
 from tests.migrator.oracle import Path, members
 from tests.migrator.strategies import chances, entries, entry_lists, filled_field_sets, respelled
@@ -109,6 +118,29 @@ def test_any_single_change_is_detected(meant: list[ManagedFieldsEntry], data: st
 def test_an_applier_at_another_version_is_a_change() -> None:
     """The version is no part of an Apply entry's identity, but an entry left at the old one was not translated."""
     assert not same_ownership([entry(version="v2")], [entry(version="v1")])
+
+
+OURS = entry(FIELD_MANAGER, "v2", operation="Update")
+NOBODYS = entry("before-first-apply", "v2", operation="Update")
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        ((OURS,), {0}),
+        ((entry("alice"), OURS), {1}),
+        ((NOBODYS,), {0}),
+        ((NOBODYS, OURS), {0, 1}),
+        ((NOBODYS, entry("alice")), set()),
+        ((NOBODYS, OURS, entry("alice")), {1}),
+    ],
+    ids=["ours", "ours and a client's", "nobody's", "nobody's and ours", "nobody's and a client's", "all three"],
+)
+def test_what_an_earlier_run_left_is_told_from_what_clients_own(
+    found: tuple[ManagedFieldsEntry, ...], left: set[int]
+) -> None:
+    """A field would keep restow as its owner for good, or a client lose what only its first apply took."""
+    assert left_behind(found) == left
 
 
 def test_the_seed_names_nothing_but_the_name() -> None:

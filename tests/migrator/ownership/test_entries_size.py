@@ -39,6 +39,15 @@ def test_the_oldest_times_go_first() -> None:
     old, new = entry("alice", "v1", time="2020-01-01T00:00:00Z"), entry("bob", "v1", time="2024-01-01T00:00:00Z")
     after = [msgspec.structs.replace(one, api_version="example.com/v1beta1") for one in (new, old)]
     assert [one.time for one in fitted([new, old], after)] == [new.time, ""]
+    assert [one.time for one in fitted([new, old], after, -15)] == [new.time, ""], "one makes room for 25 bytes"
+    assert fitted([old], [msgspec.structs.replace(old, api_version="example.com/v10")])[0].time == "", "for one, too"
+
+
+def test_each_entry_takes_its_bytes_and_a_comma() -> None:
+    """A byte that is not counted is the one by which etcd takes no owner."""
+    one, other = entry("alice", "v1"), entry("bob", "v1")
+    assert growth((one,), (one, other)) == len(msgspec.json.encode(other)) + 1
+    assert growth((), (other,)) == len(msgspec.json.encode(other)) + 1
 
 
 def test_entries_without_times_are_otherwise_the_same() -> None:

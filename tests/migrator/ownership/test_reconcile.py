@@ -412,9 +412,10 @@ def test_an_empty_object_of_an_unknown_version_stays_empty() -> None:
     assert members(after) == {("f:x",), ("f:y", 'v:"a"')}
 
 
-def test_items_of_a_removed_version_keep_their_paths() -> None:
-    """Ownership of single items is carried over item by item, with everything below."""
-    fields = {"f:x": {K_READY: {".": {}, "f:status": {}}}}
+@pytest.mark.parametrize("item", [{".": {}, "f:status": {}}, {"f:status": {}}], ids=["with itself", "a field alone"])
+def test_items_of_a_removed_version_keep_their_paths(item: FieldSet) -> None:
+    """Whoever owns a field of an item would own the item itself, and remove it with its next apply."""
+    fields = {"f:x": {K_READY: item}}
     assert members(reconcile_with_schema(fields, Unknown(fields), KEYED, {"x": [READY]})) == members(fields)
 
 
