@@ -13,7 +13,7 @@ from typing import Any
 
 Document = dict[str, Any]
 
-ABOUT_ENTRIES = "managedFields entries are at"
+ABOUT_ENTRIES = "once it is gone, server-side apply of these objects would fail"
 _ANNOTATION = "restow.dev/migrated"
 
 

@@ -15,7 +15,7 @@ from tests.histories.asking import Answer, ask, false_yes, wrong_no
 from tests.histories.drawing import FLAGS, LAG_EVERY, RUNS, Act, Route, Step, Story, Way, draw
 from tests.histories.guards import GUARDS
 from tests.histories.life import Life
-from tests.histories.reasons import Facts
+from tests.histories.reasons import ABOUT_ENTRIES, Facts
 from tests.histories.run import Outcome, run_seeds, run_story
 from tests.histories.running import migrate
 from tests.histories.world import World, world
@@ -161,8 +161,8 @@ async def test_what_a_yes_and_a_no_are_judged_by() -> None:
     for reason, facts, wrong in (
         ("no run of restow has proved it", Facts(crd, done, "v1", lagging=False), False),
         ("status.storedVersions names v1", Facts(crd, done, "v1", lagging=False), True),
-        ("1 managedFields entries are at v1", Facts(crd, owned, "v1", lagging=False), False),
-        ("1 managedFields entries are at v1", Facts(crd, stored, "v1", lagging=False), True),
+        ("1 managedFields entry is at v1, of a (1): " + ABOUT_ENTRIES, Facts(crd, owned, "v1", lagging=False), False),
+        ("1 managedFields entry is at v1, of a (1): " + ABOUT_ENTRIES, Facts(crd, stored, "v1", lagging=False), True),
         ("the API server at a has not seen the last change", Facts(crd, done, "v1", lagging=False), True),
         ("for reasons of state", Facts(crd, done, "v1", lagging=False), True),
     ):
