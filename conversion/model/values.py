@@ -25,6 +25,7 @@ __all__ = [
     "alike",
     "canonical",
     "depth",
+    "is_int64",
     "is_json",
     "plain",
     "same",
@@ -55,6 +56,11 @@ INTEGERS: Final = 2**63
 _SCALARS: Final = frozenset({str, int, bool, float, type(None), Absent})
 _NUMBERS: Final = frozenset({int, float})
 _encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def is_int64(number: float) -> bool:
+    """Return whether an API server keeps a number of this size as an integer, in 64 bits."""
+    return -INTEGERS <= number < INTEGERS
 
 
 def same(left: Any, right: Any) -> bool:

@@ -191,27 +191,33 @@ def _images(
     if bare is None:
         return found
     without_it = members_of(body_of(bare), versions.new)
-    return found - {path for path in gained if _is_independent(path, members[path], without_it)}
+    lists = _lists_with_items(without_it)
+    return found - {path for path in gained if _is_independent(path, members[path], without_it, lists)}
 
 
-def _is_independent(path: Path, value: Any, without_it: Members) -> bool:
+def _is_independent(path: Path, value: Any, without_it: Members, lists: frozenset[Path]) -> bool:
     """Return whether a field does not come from the owned values: it is there without them too.
 
     A list item with owned values as keys has other keys without them, so its fields cannot be compared. An empty value
     in it counts as independent, because nothing shows that it comes from an owned one.
+
+    Args:
+        path: of the field at the storage version.
+        value: its value.
+        without_it: the fields of the result without the owned values.
+        lists: the lists that have items there, see ``_lists_with_items``.
     """
     if path in without_it:
         return same(value, without_it[path])
     if any(text for _, text in texts_of(value)):
         return False
-    items = [path[: place + 1] for place, element in enumerate(path) if element.startswith("k:")]
-    return any(item not in without_it and _has_items(item[:-1], without_it) for item in items)
+    items = (path[: place + 1] for place, element in enumerate(path) if element.startswith("k:"))
+    return any(item not in without_it and item[:-1] in lists for item in items)
 
 
-def _has_items(path: Path, members: Members) -> bool:
-    """Return whether a list of type map has any item among these members."""
-    depth = len(path)
-    return any(len(each) == depth + 1 and each[:-1] == path and each[-1].startswith("k:") for each in members)
+def _lists_with_items(members: Members) -> frozenset[Path]:
+    """Return the paths of the lists of type map that have an item among these members."""
+    return frozenset(path[:-1] for path in members if path[-1].startswith("k:"))
 
 
 def _lost(
@@ -377,6 +383,7 @@ def _differing(
     said = {text for value in lost.values() for text in texts_of(value)}
     there, here = Counter(_words(image)), Counter(_words(rest))
     status = {path[0] == _STATUS for path in lost}
+    lists = _lists_with_items(others)
 
     def moved(value: Any) -> bool:
         texts = set(texts_of(value))
@@ -388,7 +395,7 @@ def _differing(
         if path in live.members
         and (path[0] == _STATUS) in status
         and shows(members, path, live.members[path])
-        and not _is_independent(path, value, others)
+        and not _is_independent(path, value, others, lists)
         and not moved(value)
     }
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from restow.conversion.model.values import ABSENT, INTEGERS
+from restow.conversion.model.values import ABSENT, is_int64
 from restow.conversion.rules.model import (
     Direction,
     Ends,
@@ -177,7 +177,7 @@ _EXACT: Final = 2.0**53
 def _integer(value: Any) -> int | None:
     if value.__class__ is str:
         number = int(value) if len(value) <= _LONGEST and _INTEGER.fullmatch(value) else None
-        return number if number is not None and -INTEGERS <= number < INTEGERS else None
+        return number if number is not None and is_int64(number) else None
     exact = number_of(value)
     return int(value) if exact is None else whole(exact, "integer", "down")  # type: ignore[return-value]
 
@@ -187,7 +187,7 @@ def _number(value: Any) -> int | float | None:
         if len(value) > _LONGEST or not _NUMBER.fullmatch(value):
             return None
         number = int(value) if _INTEGER.fullmatch(value) else float(value)
-        number = number if -INTEGERS <= number < INTEGERS else float(number)
+        number = number if is_int64(number) else float(number)
         return None if number in (float("inf"), float("-inf")) else number
     return int(value) if value.__class__ is bool else value
 

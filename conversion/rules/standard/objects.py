@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from restow.conversion.model.values import ABSENT, INTEGERS, canonical, depth, plain
+from restow.conversion.model.values import ABSENT, canonical, depth, is_int64, plain
 from restow.conversion.rules.model import Ends, Lens, Misfit, Move, Rule, RuleGroup, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, opposite, oriented
 
@@ -185,7 +185,7 @@ def _has_large_integer(value: Any) -> bool:
         return any(map(_has_large_integer, value.values()))
     if isinstance(value, list):
         return any(map(_has_large_integer, value))
-    return value.__class__ is int and not -INTEGERS <= value < INTEGERS
+    return value.__class__ is int and not is_int64(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any, Final, Literal, get_args
 
-from restow.conversion.model.values import INTEGERS
+from restow.conversion.model.values import is_int64
 from restow.conversion.rules.model import Direction, Function, Loses, Shape, Shortcut, Side
 
 __all__ = [
@@ -129,7 +129,7 @@ def whole(value: Fraction, number: NumberType, rounding: Rounding) -> int | floa
     """Return the JSON number for an exact value, None if it is too large for one: an integer has 64 bits."""
     if value.denominator == 1 or number == "integer":
         found = rounded(value, rounding)
-        if -INTEGERS <= found < INTEGERS:
+        if is_int64(found):
             return found
         if number == "integer":
             return None
