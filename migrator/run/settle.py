@@ -28,7 +28,7 @@ _POLL_S = 0.5
 _WATCH_S = 10.0
 
 _RESTLESS = 3
-"""Changes of a CRD's spec during the wait, from which on somebody is taken to write it all the time."""
+"""After so many changes of its spec during the wait, a CRD counts as one that is changed all the time."""
 
 _CHANGING = (
     "{name} was changed {changes} times within the {seconds:.0f} seconds for which it was waited for, so its objects "
@@ -38,7 +38,7 @@ _CHANGING = (
 
 
 class Lagging(Exception):
-    """An API server does not follow the CRD, or nobody could; the message says why and what to do."""
+    """An API server does not follow the CRD, or the CRD changes too often; the message says what to do."""
 
 
 async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:

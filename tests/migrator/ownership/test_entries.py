@@ -121,7 +121,7 @@ def test_an_applier_at_another_version_is_a_change() -> None:
 
 
 OURS = entry(FIELD_MANAGER, "v2", operation="Update")
-NOBODYS = entry("before-first-apply", "v2", operation="Update")
+UNOWNED = entry("before-first-apply", "v2", operation="Update")
 
 
 @pytest.mark.parametrize(
@@ -129,17 +129,17 @@ NOBODYS = entry("before-first-apply", "v2", operation="Update")
     [
         ((OURS,), {0}),
         ((entry("alice"), OURS), {1}),
-        ((NOBODYS,), {0}),
-        ((NOBODYS, OURS), {0, 1}),
-        ((NOBODYS, entry("alice")), set()),
-        ((NOBODYS, OURS, entry("alice")), {1}),
+        ((UNOWNED,), {0}),
+        ((UNOWNED, OURS), {0, 1}),
+        ((UNOWNED, entry("alice")), set()),
+        ((UNOWNED, OURS, entry("alice")), {1}),
     ],
-    ids=["ours", "ours and a client's", "nobody's", "nobody's and ours", "nobody's and a client's", "all three"],
+    ids=["ours", "ours, client", "unowned", "unowned, ours", "unowned, client", "all three"],
 )
 def test_what_an_earlier_run_left_is_told_from_what_clients_own(
     found: tuple[ManagedFieldsEntry, ...], left: set[int]
 ) -> None:
-    """A field would keep restow as its owner for good, or a client lose what only its first apply took."""
+    """Either restow would stay the owner of a field, or a client would lose what its first apply took over."""
     assert left_behind(found) == left
 
 

@@ -320,7 +320,7 @@ def seats(obj: Json, to: str) -> Json:
 
 
 def test_empty_values_that_are_made_up_in_items_with_other_keys() -> None:
-    """Without what is owned an item has other keys, so that nobody could say that its empty fields are made up."""
+    """An entry would get another manager's empty field, because the item has other keys without the owned values."""
     live = live_object({"seats": [{"id": "a", "port": 80, "tags": []}]})
     owned = {'k:{"port":80}': {".": {}, "f:port": {}, "f:id": {}}}
     found, _asked = carry({"f:seats": owned}, live, OTHER_KEYS, seats)

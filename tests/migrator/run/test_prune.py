@@ -56,7 +56,9 @@ async def conclude(server: OneCrd, stop: RunStop, start: Crd | None = None, **op
     start = start or Crd.from_document(server.document)
     report = CrdReport(name=start.name)
     verdict = await Pruner(server, Options(**options), stop, report).prune(start, CrdWatch(start), None)
-    assert verdict.prune is bool(report.proof and not report.unfinished), "who prunes says so, and nobody else"
+    assert verdict.prune is bool(report.proof and not report.unfinished), (
+        "the report has a proof if it prunes, and only then"
+    )
     return report
 
 
@@ -139,7 +141,7 @@ async def test_a_write_of_another_client_between_prune_and_proof_leaves_the_prun
 
 
 class Seeing(CrdWatch):
-    """A watch that shows a generation when somebody waits for it."""
+    """A watch that shows a generation once a caller waits for it."""
 
     def __init__(self, *states: Crd) -> None:
         super().__init__(states[0])

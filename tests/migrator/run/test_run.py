@@ -358,7 +358,7 @@ async def test_a_success_that_is_no_crd_is_an_outage(
 
 
 def test_a_crd_that_is_changed_all_the_time_is_not_waited_for_for_ever(run_in_virtual_time: RunInVirtualTime) -> None:
-    """Two tools that install different versions of a CRD would keep a Job waiting until somebody looks."""
+    """A Job would wait without end for a CRD of which two tools install different versions."""
 
     async def main() -> None:
         memory = MemoryCluster()

@@ -140,7 +140,7 @@ def test_a_sentence_names_a_few_managers_and_a_row_gathers_the_rest():
 def test_the_remark_says_why_a_migration_is_due(
     served: list[str], objects: list[list[tuple[str, str]]], word: str, said: str
 ):
-    """A CRD that nobody has migrated would be said to have entries that nobody finds."""
+    """The report would name entries that do not exist for a CRD without any migration."""
     made = crd("widgets", [OLD, NEW], served=served, storage=NEW, stored=[NEW], proved=False)
     page = ReportDocument(made=NOW, release="1", crds=(view(made, "not proved", tally(made, *objects)),))
     remark = next(each for each in remarks(page) if each.state is State.DUE)
