@@ -33,6 +33,7 @@ _OTHERS = {"namespacedCloudProfile", "controllerDeployment", "controllerRegistra
 _NOT_OURS = {"concurrentSyncs", "monitorPeriod"}
 _ALIKE = 0.8  # of 1, which accepts "controller", "cloudProfiles", "cloudprofile"
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_LONGEST = (2**63 - 1) / 1e9  # seconds: Go counts nanoseconds in 64 bits
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|us|µs|ns|m|s)")
 
 
@@ -51,7 +52,10 @@ def parse_duration(text: object) -> timedelta:
     parts = _PART.findall(text) if isinstance(text, str) else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError("must be a duration like 720h or 1h30m")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if seconds > _LONGEST:
+        raise ValueError("must be a duration like 720h or 1h30m, of at most 2562047h")
+    return timedelta(seconds=seconds)
 
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]

@@ -387,6 +387,15 @@ def test_what_serves_survives_a_node(name: str, helm: Helm) -> None:
     assert probes["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
 
 
+@pytest.mark.parametrize("name", ["webhook-own-ca", "operator", "conversions"])
+def test_a_rollout_in_the_nodes_network_ends(name: str, helm: Helm) -> None:
+    """With a replica on each node a further pod finds no free port: nothing would ever be rolled out."""
+    flags = ("--values", BY_NAME[name], "--set", f"{name.partition('-')[0]}.hostNetwork=true")
+    deployment = the(helm.render(*flags), "Deployment")["spec"]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 1}
+    assert deployment["template"]["spec"]["hostNetwork"] is True
+
+
 def test_a_webhook_that_asks_nobody_reaches_nobody(helm: Helm) -> None:
     """It converts objects of all namespaces: it must not be able to tell anyone."""
     policy = the(helm.render("--values", BY_NAME["webhook-cert-manager"]), "NetworkPolicy")["spec"]
@@ -496,6 +505,17 @@ def test_rules_that_are_data_reach_the_webhook(helm: Helm, tmp_path: Path) -> No
     assert the(documents, "ConfigMap")["data"] == {"conversions.yaml": "kind: ConversionRules\n"}
 
 
+def test_files_that_are_named_are_given(helm: Helm, tmp_path: Path) -> None:
+    """A pod whose file is missing starts again and again; the rollout stands until its deadline."""
+    flags = ["--values", BY_NAME["webhook-rules"], "--set-file", f"webhook.files.other\\.yaml={tmp_path / 'c.yaml'}"]
+    (tmp_path / "c.yaml").write_text("kind: ConversionRules\n")
+    assert "there is no file conversions.yaml" in helm.run("template", "edge", CHART, *flags, code=1)
+    (tmp_path / "mounted.yaml").write_text(
+        yaml.safe_dump({"webhook": {"volumeMounts": [{"name": "rules", "mountPath": "/etc/restow/conversions.yaml"}]}})
+    )
+    helm.render(*flags, "--values", tmp_path / "mounted.yaml")
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -515,6 +535,8 @@ def test_rules_that_are_data_reach_the_webhook(helm: Helm, tmp_path: Path) -> No
         ("webhook.clientCA.pem=none", "/webhook/clientCA/pem"),
         ("operator.enabled=true,operator.clientCA.names={apiserver}", "give pem or configMap too"),
         ("operator.applyManagement=true", "/operator/management"),
+        ("conversions=null", "missing property 'conversions'"),  # as with --reuse-values of a chart that had none
+        ("webhook.autoscaling=null", "missing property 'autoscaling'"),
         ("operator.enabled=true,operator.certificate=cert-manager,operator.crds=operator", "give chart or none"),
     ],
 )
@@ -649,6 +671,18 @@ def test_the_crd_of_rules_stays(helm: Helm) -> None:
         documents = helm.render("--values", BY_NAME["conversions"], "--set", f"conversions.crds={crds}")
         assert of_kind(documents, "CustomResourceDefinition") == []
         assert [each for each in container(the(documents, "Deployment"))["args"] if "crds" in each] == flags
+
+
+def test_labels_for_everything_cannot_break_a_selector(helm: Helm) -> None:
+    """Two entries of one key are no YAML to strict readers; a Service whose selector meets no pod sends nothing."""
+    flags = ("--values", BY_NAME["webhook-own-ca"])
+    mine = "commonLabels.tier=edge,commonLabels.app\\.kubernetes\\.io/name=mine"
+    text = helm.run("template", "edge", CHART, *flags, "--set", mine)
+    assert "name: mine" not in text
+    for document in helm.render(*flags, "--set", mine):
+        labels = document["metadata"]["labels"]
+        assert labels["tier"] == "edge" and labels["app.kubernetes.io/name"] == "restow"
+    assert of_kind(helm.render(*flags, "--set", "commonLabels=null,webhook.podLabels=null"), "Deployment")
 
 
 def test_names_are_overridden(helm: Helm) -> None:

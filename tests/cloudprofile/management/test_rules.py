@@ -291,6 +291,8 @@ def test_what_is_not_written_is_off(text: str) -> None:
         ("maintainedKubernetesVersions: 0", "greater than or equal to 1"),
         ("expirationDurationMaintainedVersion: 120 days", "must be a duration like 720h"),
         ("expirationDurationMaintainedVersion: 120", "must be a duration like 720h"),
+        ("expirationDurationMaintainedVersion: 99999999999999h", "of at most 2562047h"),
+        (f"expirationDurationMaintainedVersion: {'9' * 400}h", "of at most 2562047h"),
     ],
 )
 def test_a_setting_that_cannot_be_heeded_is_an_error(text: str, said_: str) -> None:

@@ -15,15 +15,12 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{- /* The chart's own labels win: selectors need them. */ -}}
 {{- define "restow.labels" -}}
 {{- $root := index . 0 -}}
-{{ include "restow.selector" . }}
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
-{{- with $root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := dict "app.kubernetes.io/version" $root.Chart.AppVersion "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
+{{- merge (include "restow.selector" . | fromYaml) $own ($root.Values.commonLabels | default dict) | toYaml -}}
 {{- end -}}
 
 {{- define "restow.metadata" -}}
@@ -50,8 +47,8 @@ labels:
 {{- $values := index . 2 -}}
 {{- $annotations := gt (len .) 3 | ternary (last .) dict -}}
 labels:
-  {{- toYaml (merge (include "restow.labels" . | fromYaml) $values.podLabels) | nindent 2 }}
-{{- with merge $annotations $values.podAnnotations }}
+  {{- toYaml (merge (include "restow.labels" . | fromYaml) ($values.podLabels | default dict)) | nindent 2 }}
+{{- with merge $annotations ($values.podAnnotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -143,7 +140,8 @@ replicas: {{ $values.replicas }}
 {{ end -}}
 revisionHistoryLimit: 3
 strategy:
-  rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+  {{- /* In a node's network a further pod finds no free port where each node has one already. */}}
+  rollingUpdate: {maxUnavailable: {{ $values.hostNetwork | ternary 1 0 }}, maxSurge: 1}
 selector:
   matchLabels:
     {{- include "restow.selector" . | nindent 4 }}
