@@ -25,7 +25,7 @@ class Clock:
 
     Attributes:
         monotonic: seconds since some fixed moment; never goes back.
-        now: the wall clock, with a time zone; only for output.
+        now: the wall clock, with a time zone; for output, for times that an API writes, and to notice that it was set.
         sleep: waits for some seconds.
     """
 

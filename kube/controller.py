@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,9 @@ __all__ = [
 
 
 _log = logging.getLogger(__name__)
+
+_WALL_CLOCK_EVERY = 60.0  # seconds between two looks at the wall clock
+_WALL_CLOCK_STEP = 2.0  # seconds; NTP slews what is less, and a resync costs a reconcile of every object
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +107,13 @@ class Controller:
         namespace, label_selector, field_selector: select the objects of ``resource``.
         sources: other objects whose events enqueue keys.
         workers: the number of keys that are reconciled at once.
-        resync: the seconds after which every key is reconciled again without an event; None for never.
+        resync: the seconds after which every key is reconciled again without an event; None for never. Either way,
+            all keys are reconciled within a minute after the wall clock was set, or a virtual machine was resumed.
         grace: the seconds that running reconciles get when ``run`` is cancelled. With a leader elector keep it below
             the lease duration minus the renew deadline (5 with client-go's defaults).
         backoff: the delays after failures.
         hook: called with every event; must not block, and what it raises is logged.
-        clock: gives ``monotonic`` and ``sleep``.
+        clock: gives all times.
         chance: random numbers from [0, 1).
     """
 
@@ -171,10 +176,7 @@ class Controller:
                 indexes = [KeyIndex(partial(self._keys_of, source)) for source in self._sources]
                 for source, index in zip(self._sources, indexes, strict=True):
                     sources.create_task(self._follow(source, index, queue), name=f"{self.name} {source.selection}")
-                if self._resync is not None:
-                    sources.create_task(
-                        self._resync_forever(self._resync, indexes[0], queue), name=f"{self.name} resync"
-                    )
+                sources.create_task(self._resync_forever(indexes[0], queue), name=f"{self.name} resync")
         finally:
             if _cancellations() - asked < 2:
                 await self._drain(queue)
@@ -222,11 +224,31 @@ class Controller:
             _log.error("%s: %s of %s concerns no key: %s", self.name, key_of(item), source.selection, reason)
             return []
 
-    async def _resync_forever(self, period: float, index: KeyIndex, queue: WorkQueue[Key]) -> None:
+    async def _resync_forever(self, index: KeyIndex, queue: WorkQueue[Key]) -> None:
         while True:
-            await self._clock.sleep(period * (0.9 + 0.2 * self._chance()))
+            await self._wait_for_resync()
             for key in index.known_keys():
                 queue.add(key)
+
+    async def _wait_for_resync(self) -> None:
+        """Return when the next resync is due, or once the wall clock was set.
+
+        A reconciler that waits for a time of day asked for a number of seconds, which are wrong after that.
+        """
+        left = math.inf if self._resync is None else self._resync * (0.9 + 0.2 * self._chance())
+        ahead = self._wall_clock_ahead()
+        while left > 0:
+            part = min(left, _WALL_CLOCK_EVERY)
+            await self._clock.sleep(part)
+            left -= part
+            moved = self._wall_clock_ahead() - ahead
+            if abs(moved) > _WALL_CLOCK_STEP:
+                _log.info("%s: the clock was set by %+.0f s, so every object is reconciled now", self.name, moved)
+                return
+
+    def _wall_clock_ahead(self) -> float:
+        """Return by how many seconds the wall clock is ahead of the monotonic one, which nobody sets."""
+        return self._clock.now().timestamp() - self._clock.monotonic()
 
     async def _work(self, queue: WorkQueue[Key]) -> None:
         while True:

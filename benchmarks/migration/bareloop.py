@@ -107,6 +107,12 @@ class Page(msgspec.Struct, frozen=True):
     items: list[Partial]
 
 
+class Expired(msgspec.Struct, frozen=True):
+    """The Status of a 410: where the list goes on, with newer objects."""
+
+    metadata: PageMeta
+
+
 class WrongAnswerError(Exception):
     """The API server gave an answer that the loop does not expect."""
 
@@ -118,6 +124,7 @@ APPLY = "application/apply-patch+yaml"
 MANAGER = "bare-loop"
 
 _page = msgspec.json.Decoder(Page)
+_expired = msgspec.json.Decoder(Expired)
 _partial = msgspec.json.Decoder(Partial)
 _encode = msgspec.json.Encoder().encode
 _replace = msgspec.structs.replace
@@ -167,6 +174,9 @@ class Loop:
             address = URL(f"{url}&continue={token}" if token else url, encoded=True)
             async with self._session.get(address, headers={"Accept": METADATA_LIST}) as response:
                 body = await response.read()
+            if response.status == 410 and (later := _expired.decode(body).metadata.continue_) not in ("", token):
+                token = later  # a list of many objects takes longer than etcd keeps its revision
+                continue
             if response.status != 200:
                 raise WrongAnswerError(f"LIST: {response.status} {body[:300]!r}")
             page = _page.decode(body)

@@ -48,8 +48,7 @@ class ControllerOptions:
         applies_management: whether it writes the specs of CloudProfiles; otherwise it only proposes.
         maintenance: whether Shoots are maintained.
         workers: how many objects of a kind are reconciled at once; bounds the rate of requests.
-        resync: the seconds after which every object is reconciled again; covers changes of the wall clock, and costs
-            no request. None for never.
+        resync: the seconds after which every object is reconciled again; costs no request. None for never.
         grace: the seconds that running reconciles get to finish when ``run`` is cancelled.
         identity: this process, for events.
         refused: called with every CloudProfile and the number of changes of version management that admission refuses.

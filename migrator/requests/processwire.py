@@ -18,6 +18,8 @@ from restow.migrator.model.options import Options
 from restow.migrator.model.report import MOST_FAILURES, CrdReport, ObjectCounts, ObjectFailure, Requests
 
 __all__ = [
+    "BEAT_S",
+    "Alive",
     "AllDealt",
     "Batch",
     "Done",
@@ -44,6 +46,9 @@ LONGEST = 2**30
 """Bytes of one message. A batch has at most one object beyond its own bound, and etcd takes none of this size."""
 
 _HEADER = 4
+
+BEAT_S = 2.0
+"""Seconds between two ``Alive`` of a worker."""
 
 
 class FrameError(Exception):
@@ -140,12 +145,16 @@ class LogLine(msgspec.Struct, frozen=True, tag=True):
     created: float
 
 
+class Alive(msgspec.Struct, frozen=True, tag=True):
+    """A worker's event loop still runs, however long the API server takes to answer it."""
+
+
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """The last message of a worker: nothing is in flight any more."""
 
 
 ToWorker: TypeAlias = WorkerSetup | Batch | SlowDown | StopWork | AllDealt
-FromWorker: TypeAlias = Done | SlowDown | Stopped | LogLine | Ended
+FromWorker: TypeAlias = Done | SlowDown | Stopped | LogLine | Alive | Ended
 
 to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)

@@ -67,7 +67,10 @@ async def _serve(channel: socket.socket) -> int:
         if not isinstance(setup, processwire.WorkerSetup):
             return 1
         _log_through(tell, setup.levels)
-        await _Worker(setup, messages, tell).run()
+        async with asyncio.TaskGroup() as group:
+            beating = group.create_task(_beat(tell))
+            await _Worker(setup, messages, tell).run()
+            beating.cancel()
         tell(processwire.Ended())
     except Exception:
         logging.getLogger(__name__).exception("a worker process failed")
@@ -76,6 +79,12 @@ async def _serve(channel: socket.socket) -> int:
         return 0
     finally:
         writer.close()
+
+
+async def _beat(tell: _Tell) -> None:
+    while True:
+        tell(processwire.Alive())
+        await asyncio.sleep(processwire.BEAT_S)
 
 
 class _Worker:

@@ -1,8 +1,9 @@
 """Migrate with several processes: this one lists the objects and deals them to workers, which finish them.
 
 The report, the prune and the proof stay with this process. A worker that dies is replaced, and what it had not answered
-for is dealt again; that is safe, because every write names the resourceVersion that it is for. The processes have their
-shares of ``Options.concurrency`` and ``Options.rate``, and all of them write less when one meets a 429.
+for is dealt again; that is safe, because every write names the resourceVersion that it is for. A worker whose event
+loop stands still for a minute is killed, or the run would wait for it without end. The processes have their shares of
+``Options.concurrency`` and ``Options.rate``, and all of them write less when one meets a 429.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ BATCH = 100
 MOST_DEATHS = 3
 """Worker processes that are replaced in one pass; the next one that dies ends the run."""
 
+MOST_SILENT_BEATS = 30
+"""Beats (``processwire.BEAT_S``) without a message after which a worker is killed: a minute. This process counts its
+own waits, not seconds: if the whole machine stood still, the workers get their time once it goes on."""
+
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from restow.migrator.requests.processworker import main; main(int(sys.argv[1]))"
@@ -68,6 +73,7 @@ class Dealer:
         self._again: list[int] = []  # of these, what died with a worker
         self._changed = asyncio.Event()
         self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._silent: dict[int, int] = {}  # beats since the last message of each worker
         self._ended = False
         self._deaths = 0
 
@@ -154,7 +160,7 @@ class Dealer:
             if ended or stop:
                 return
             self._deaths += 1
-            how = _how_it_ended(code)
+            how = _HUNG if self._silent.get(worker, 0) >= MOST_SILENT_BEATS else _how_it_ended(code)
             if self._deaths > MOST_DEATHS:
                 stop.because(_DIED.format(count=self._deaths, how=how))
                 return
@@ -171,7 +177,10 @@ class Dealer:
                 its.close()
                 writer.write(processwire.frame(self._setup(options)))
                 self._join(worker, writer)
-                ended = await self._take_messages(worker, reader)
+                async with asyncio.TaskGroup() as group:
+                    listening = group.create_task(self._kill_if_silent(worker, process))
+                    ended = await self._take_messages(worker, reader)
+                    listening.cancel()
             with contextlib.suppress(TimeoutError):
                 # Its end of the socket is closed, so it is about to end. To kill it at once would lose its exit code.
                 async with asyncio.timeout(_LEAVE_S):
@@ -211,11 +220,21 @@ class Dealer:
             grace_s=GRACE,
         )
 
+    async def _kill_if_silent(self, worker: int, process: Process) -> None:
+        """Kill a worker that sends nothing any more, not even that it waits; that ends its messages."""
+        self._silent[worker] = 0
+        while self._silent[worker] < MOST_SILENT_BEATS:
+            await asyncio.sleep(processwire.BEAT_S)
+            self._silent[worker] += 1
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+
     async def _take_messages(self, worker: int, reader: asyncio.StreamReader) -> bool:
         """Take the messages of a worker; return whether it came to its end."""
         stop, report = self._run.stop, self._run.report
         with contextlib.suppress(processwire.FrameError):
             async for message in processwire.read_messages(reader, processwire.from_worker):
+                self._silent[worker] = 0
                 match message:
                     case processwire.Done():
                         self._dealing.answered(worker, message.numbers)
@@ -271,6 +290,8 @@ def _how_it_ended(code: int) -> str:
     except ValueError:
         return f"was killed by signal {-code}"
 
+
+_HUNG = "did not answer for a minute and was killed"
 
 _WITHOUT = "Run again, with --processes 1 if that happens again"
 

@@ -16,6 +16,7 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.migrator import CallbackFailed, CrdReport, Migration, NamedConverters, Options, Shard
+from restow.migrator.run import dealer
 from tests.apiserver.catalogs import CatalogKind
 from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen
@@ -62,9 +63,9 @@ async def start(proxy: Proxy, kind: Kind, *more: str) -> asyncio.subprocess.Proc
 
 
 def workers_of(pid: int) -> list[int]:
-    """The processes that a process has started."""
+    """The worker processes that a process has started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children]
+    return [int(child) for child in children if b"processworker" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def is_running(pid: int) -> bool:
@@ -170,6 +171,28 @@ async def test_a_killed_worker_is_replaced(stored_old: Kind, proxy: Proxy) -> No
     assert crd["pruned"] and crd["objects"]["listed"] == COUNT
     assert crd["objects"]["rewritten"] + crd["objects"]["current"] == COUNT
     assert not crd["warnings"], "objects that the dead worker wrote are no sign of an API server that lags"
+    await assert_all_done(stored_old)
+
+
+async def test_a_worker_that_stands_still_is_replaced(
+    stored_old: Kind, through_proxy: HttpCluster, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """A stopped worker, or a converter that never returns, would be waited for without end."""
+    monkeypatch.setattr(dealer, "MOST_SILENT_BEATS", 10)
+    stopped: list[int] = []
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and proxy.count("PATCH") >= 11 and not stopped:
+            stopped.append(workers_of(os.getpid())[-1])
+            os.kill(stopped[0], signal.SIGSTOP)
+        return None
+
+    proxy.hook = hook
+    async with asyncio.timeout(_DEADLINE):
+        report = await Migration(through_proxy, options()).migrate(stored_old.name)
+    assert stopped and not is_running(stopped[0])
+    assert report.pruned, report.to_json()
+    assert "a worker process did not answer for a minute and was killed; its objects are dealt again" in caplog.text
     await assert_all_done(stored_old)
 
 
