@@ -497,12 +497,14 @@ def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
 def test_rules_that_are_data_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
     """Whoever writes no Python would need an image of their own, or another component, to serve a file of rules."""
     (tmp_path / "c.yaml").write_text("kind: ConversionRules\n")
-    flags = ("--set-file", f"webhook.files.conversions\\.yaml={tmp_path / 'c.yaml'}")
+    flags = [f"--set-file=webhook.files.{name}\\.yaml={tmp_path / 'c.yaml'}" for name in ("conversions", "gateways")]
     documents = helm.render("--values", BY_NAME["webhook-rules"], *flags)
     arguments = container(the(lasting(documents), "Deployment"))["args"]
     assert "--rules=/etc/restow/conversions.yaml" in arguments
     assert not any(each.startswith("--registry") for each in arguments)
-    assert the(documents, "ConfigMap")["data"] == {"conversions.yaml": "kind: ConversionRules\n"}
+    assert the(documents, "ConfigMap")["data"] == dict.fromkeys(
+        ("conversions.yaml", "gateways.yaml"), "kind: ConversionRules\n"
+    )
 
 
 def test_files_that_are_named_are_given(helm: Helm, tmp_path: Path) -> None:
