@@ -1,0 +1,81 @@
+"""Where a proposal says that a rule has to stand: the place for which it is accepted, or the field around."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conversion.definition.following import followed, found_in
+from tests.conversion.randomkinds import crd, obj
+
+TEXT: dict[str, Any] = {"type": "string"}
+NARROW, WIDE = obj({"a": TEXT}), obj({"a": TEXT, "b": TEXT})
+
+
+def listed(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def mapped(values: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": values}
+
+
+#: what is around the object in both versions, the rules that there are, and the rule that is proposed.
+PLACES = {
+    "object": (lambda each: each, [], "- stash: {hub: f.b}"),
+    "list": (listed, [], "- each: {spoke: f, rules: [{stash: {hub: b}}]}"),
+    "map": (mapped, [], "- each_value: {spoke: f, rules: [{stash: {hub: b}}]}"),
+    "map in a list": (
+        lambda each: listed(obj({"m": mapped(each)})),
+        [],
+        "- each: {spoke: f, rules: [{each_value: {spoke: m, rules: [{stash: {hub: b}}]}}]}",
+    ),
+    "rules inside": (
+        listed,
+        [{"each": {"spoke": "f", "acknowledge": "why", "rules": []}}],
+        "with - stash: {hub: b}, or let it go with - drop: {hub: b, acknowledge: why}, in the rules of each(f <-> f)",
+    ),
+    "map of lists": (lambda each: mapped(listed(each)), [], "- pair: {spoke: f, hub: f, up: …, down: …}"),
+    "list of lists": (lambda each: listed(listed(each)), [], "- pair: {spoke: f, hub: f, up: …, down: …}"),
+    "map of lists in a list": (
+        lambda each: listed(obj({"m": mapped(listed(each))})),
+        [],
+        "- each: {spoke: f, rules: [{pair: {spoke: m, hub: m, up: …, down: …}}]}",
+    ),
+    "a rule that cannot look inside": (
+        lambda each: mapped(listed(each)),
+        [{"each_value": {"spoke": "f", "rules": []}}],
+        "- pair: {spoke: f, hub: f, up: …, down: …} instead of each_value(f <-> f)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_place_of_a_rule_is_named(name: str) -> None:
+    """The rule would be refused where it is advised, or cannot be written there at all."""
+    around, declared, proposed = PLACES[name]
+    document = crd({"v2": obj({"f": around(WIDE)}), "v1": obj({"f": around(NARROW)})})
+    (found,) = found_in(declared, document, "v2", "v1")
+    assert proposed in found.fix
+    assert followed([*declared], document, "v2", "v1")
+
+
+def test_a_difference_inside_of_a_moved_object_asks_for_rules_inside() -> None:
+    """A stash of a field of what a rename converts would be refused: two rules claim it."""
+    document = crd({"v2": obj({"g": WIDE}), "v1": obj({"f": NARROW})})
+    renamed = {"rename": {"spoke": "f", "hub": "g"}}
+    (found,) = found_in([renamed], document, "v2", "v1")
+    inside = "- inside: {spoke: f, rules: [{stash: {hub: b}}], hub: g}"
+    assert inside in found.fix
+    assert found.fix.endswith("instead of rename(f <-> g)")
+    assert followed([renamed], document, "v2", "v1") == [
+        {"inside": {"spoke": "f", "rules": [{"stash": {"hub": "b"}}], "hub": "g"}}
+    ]
+
+
+def test_two_rules_for_one_scope_are_put_into_one() -> None:
+    """Who follows two findings of one list would be told that the rules are contrary."""
+    document = crd({"v2": obj({"f": listed(WIDE)}), "v1": obj({"f": listed(obj({"c": TEXT}))})})
+    twice = [{"each": {"spoke": "f", "rules": [{"stash": inner}]}} for inner in ({"hub": "b"}, {"spoke": "c"})]
+    assert any(each.fix == "Write the rules of both into one each" for each in found_in(twice, document, "v2", "v1"))
