@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from restow.conversion.definition.advice import Around
+from restow.conversion.definition.advice import Around, argument
 from restow.conversion.definition.comparison import compare_types
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
 from restow.conversion.definition.required import (
@@ -280,14 +280,22 @@ class _Coverage:
         around = schema_at(root, path[:-1])
         near = get_close_matches(path[-1], around.properties, n=1) if around is not None else []
         fix = "Correct the path" + (f"; {self.findings.place(side, (*path[:-1], near[0]))} is near" if near else "")
-        fix = _through(path, root) or (fix if near else self._if_swapped(path, side)) or fix
+        fix = _through(path, root) or (fix if near else self._if_swapped(path, rule, side)) or fix
         self.findings.add(side, path, f"{rule.label} names a field that the schema does not declare", fix)
 
-    def _if_swapped(self, path: Path, side: Side) -> str:
+    def _if_swapped(self, path: Path, rule: Rule, side: Side) -> str:
+        """Return the advice to name the other side, if the rule is right then."""
         other: Side = "hub" if side == "spoke" else "spoke"
         if schema_at(self.roots[other], path) is None:
             return ""
-        return f"Swap the sides: {self.findings.version(other)} declares it, and a rule names the spoke's field first"
+        declares = f"{self.findings.version(other)} declares it"
+        if not rule.claims(other):
+            named = f"hub={argument(path)}" if other == "hub" else argument(path)
+            value = "value=…" if isinstance(rule, Constant) else ""
+            return f"Write rules.{rule.name}({', '.join(filter(None, (named, value, _reason(rule))))}): {declares}"
+        if any(schema_at(self.roots[side], parse(text)) is None for text in rule.claims(other)):
+            return ""
+        return f"Swap the sides: {declares}, and a rule names the spoke's field first"
 
     def _fields(self, spoke: Schema, hub: Schema, path: Path) -> None:
         skipped = _IMPLICIT if spoke.is_root else frozenset[str]()
@@ -348,6 +356,11 @@ class _Coverage:
         if spoke.kind == "map" and spoke.values is not None and hub.values is not None:
             below = self.findings.below(values_path(places[0]), values_path(places[1]), Around("map", path, path))
             check_coverage((), spoke.values, hub.values, below)
+
+
+def _reason(rule: Rule) -> str:
+    """Return the argument that a rule without a reason lacks; authors keep their own."""
+    return 'acknowledge="why"' if rule.name == "drop" else ""
 
 
 def _both() -> Iterator[tuple[Side, Side]]:

@@ -322,7 +322,7 @@ def _one_rule(side: Side, outer: _Claim, inner: _Claim) -> str:
         ends = argument(parse(around.spoke[0])), argument(parse(around.hub[0]))
         moved_as = f"rules.inside({ends[0]}, […], hub={ends[1]})"
         return f"Write {moved_as} instead of {around.label}, and in it {rule.label} with paths from there on"
-    if isinstance(around, ScopedRules) and around.container == "object":
+    if isinstance(around, ScopedRules):
         return f"Write {rule.label} in the rules of {around.label}, with paths from there on"
     return "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter"
 

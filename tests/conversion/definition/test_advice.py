@@ -74,6 +74,31 @@ def test_a_difference_inside_of_a_moved_object_asks_for_rules_inside() -> None:
     ]
 
 
+def test_a_rule_of_one_field_on_the_wrong_side_is_written_for_the_other() -> None:
+    """The advice to swap the sides would not say how, since the rule has only one."""
+    document = crd({"v2": obj(WIDE["properties"]), "v1": obj(NARROW["properties"])})
+    (found,) = (each for each in found_in([{"stash": {"spoke": "b"}}], document, "v2", "v1") if "names" in each.problem)
+    assert found.fix == "Write - stash: {hub: b}: v2 declares it"
+    assert not found_in([{"stash": {"hub": "b"}}], document, "v2", "v1")
+
+
+def test_sides_are_swapped_only_if_the_rule_is_right_then() -> None:
+    """A rule whose other field is misspelled would be swapped, and be wrong still."""
+    document = crd({"v2": obj({"new": TEXT}), "v1": obj({"ttl": TEXT})})
+    swapped = found_in([{"rename": {"spoke": "new", "hub": "ttl"}}], document, "v2", "v1")
+    assert sum("Swap the sides" in each.fix for each in swapped) == 2
+    wrong = found_in([{"rename": {"spoke": "new", "hub": "other"}}], document, "v2", "v1")
+    assert not any("Swap the sides" in each.fix for each in wrong)
+
+
+def test_a_path_through_a_scope_goes_into_its_rules() -> None:
+    """Rules that belong into each would be reported as contrary, with the advice to write a pair."""
+    document = crd({"v2": obj({"f": listed(obj({"n": TEXT}))}), "v1": obj({"f": listed(obj({"o": TEXT}))})})
+    declared = [{"each": {"spoke": "f", "rules": []}}, {"rename": {"spoke": "f.o", "hub": "f.n"}}]
+    fixes = [each.fix for each in found_in(declared, document, "v2", "v1")]
+    assert "Write rename(f.o <-> f.n) in the rules of each(f <-> f), with paths from there on" in fixes
+
+
 def test_two_rules_for_one_scope_are_put_into_one() -> None:
     """Who follows two findings of one list would be told that the rules are contrary."""
     document = crd({"v2": obj({"f": listed(WIDE)}), "v1": obj({"f": listed(obj({"c": TEXT}))})})

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversion.definition.following import followed
+from restow.crds import Crd
+from tests.conversion.definition.following import every, followed
 from tests.conversion.randomkinds import crd, keyed, obj
+from tests.upstream.files import cluster_api, crossplane, kueue, metallb
 
 Node = dict[str, Any]
 LEAVES: list[Node] = [
@@ -93,3 +98,35 @@ def test_every_advice_leads_to_rules_without_findings(schemas: tuple[Node, Node]
     """An author would follow an advice, and be refused with another text, or with the same one."""
     spoke, hub = schemas
     followed([], crd({"v2": hub, "v1": spoke}), "v2", "v1", choice=choice)
+
+
+@pytest.mark.parametrize("choice", [0, 1])
+@given(schemas=versions())
+def test_every_advice_inside_of_what_is_moved_leads_there_too(schemas: tuple[Node, Node], choice: int) -> None:
+    """What differs inside of an object that a rename converts would be reported without a way out."""
+    spoke, hub = schemas
+    moved = obj({"conf": hub["properties"]["spec"]})
+    renamed = {"rename": {"spoke": "spec", "hub": "conf"}}
+    followed([renamed], crd({"v2": moved, "v1": spoke}), "v2", "v1", choice=choice)
+
+
+REAL = {
+    "metallb_bgppeers": (metallb, "v1beta1", "v1beta2"),
+    "kueue_workloads": (kueue, "v1beta1", "v1beta2"),
+    "cluster-api_machines": (cluster_api, "v1beta1", "v1beta2"),
+    "crossplane_compositeresourcedefinitions": (crossplane, "v1", "v2"),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_kinds_get_rules_from_advice_alone(name: str) -> None:
+    """What people write is other than what we draw: lists of pod templates, conditions, references."""
+    folder, spoke, hub = REAL[name]
+    assert [*every(followed([], _real(folder, name.partition("_")[2], {spoke, hub}), hub, spoke))]
+
+
+def _real(folder: Callable[[], Path], plural: str, names: set[str]) -> Crd:
+    (file,) = folder().glob(f"*_{plural}.yaml")
+    document = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    versions = [each for each in document["spec"]["versions"] if each["name"] in names]
+    return Crd.from_document({**document, "spec": {**document["spec"], "versions": versions}})
