@@ -130,7 +130,7 @@ def _compare_enums(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path,
             if not extra:
                 continue
             problem = f"takes {', '.join(map(repr, extra))}, which {other} does not"
-        fix = f"Say with {_enum_rule(spoke, hub, spoke_path, hub_path, findings)} what {other} shows instead"
+        fix = f"Say what {other} shows for it, with {_enum_rule(spoke, hub, spoke_path, hub_path, findings)}"
         findings.add(side, path, problem, fix)  # type: ignore[arg-type]
 
 

@@ -327,6 +327,8 @@ class _Coverage:
         version = self.findings.version(other)
         problem = f"has no counterpart in {version}"
         if rule is not None:
+            if any(schema_at(self.roots[side], parse(text)) is None for text in rule.claims(side)):
+                return  # the rule is reported, and may be meant for this field
             problem = f"is in the way of the field of the same path in {version}, which {rule.label} converts"
         self.findings.add(side, path, problem, one_sided(side, path, self.roots, self.findings))
 

@@ -88,7 +88,7 @@ def one_sided(side: Side, path: Path, roots: Mapping[Side, Schema], findings: Di
     if _is_required(roots[side], path) and schema_at(roots[other], path[:-1]) is not None:
         constant = spot.rule("constant", spot.one(side), f"value={example(schema_at(roots[side], path))}")
         version = findings.version(other)
-        return f"Map it with a rule, or say with {constant}{spot.note} what it is in objects made at {version}"
+        return f"Map it with a rule, or say what it is in objects made at {version} with {constant}{spot.note}"
     stash, drop = spot.rule("stash", spot.one(side)), spot.rule("drop", spot.one(side), 'acknowledge="why"')
     return f"Map it with a rule, keep it with {stash}, or let it go with {drop}{spot.note}"
 

@@ -91,6 +91,14 @@ def test_sides_are_swapped_only_if_the_rule_is_right_then() -> None:
     assert not any("Swap the sides" in each.fix for each in wrong)
 
 
+def test_a_misspelled_rule_has_no_second_finding() -> None:
+    """An author would stash the field that the corrected rule converts, and be told that the two are contrary."""
+    document = crd({"v2": obj({"ttl": TEXT}), "v1": obj({"ttl": TEXT, "age": TEXT})})
+    declared = [{"rename": {"spoke": "ttl", "hub": "tll"}}, {"stash": {"spoke": "age"}}]
+    (found,) = found_in(declared, document, "v2", "v1")
+    assert found.fix == "Correct the path; .ttl is near"
+
+
 def test_a_path_through_a_scope_goes_into_its_rules() -> None:
     """Rules that belong into each would be reported as contrary, with the advice to write a pair."""
     document = crd({"v2": obj({"f": listed(obj({"n": TEXT}))}), "v1": obj({"f": listed(obj({"o": TEXT}))})})
