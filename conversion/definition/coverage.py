@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
+from restow.conversion.definition.advice import Around, argument
+from restow.conversion.definition.comparison import compare_types
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
 from restow.conversion.definition.required import (
     check_dispensable,
@@ -22,114 +24,21 @@ from restow.conversion.definition.required import (
     check_made,
     check_waivers,
     is_guaranteed,
+    one_sided,
 )
 from restow.conversion.definition.shapes import check_standard
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, key_names
 from restow.crds import ANY, Schema
-from restow.crds.paths import ROOT, items_path, values_path
+from restow.crds.paths import items_path, values_path
 from restow.crds.schema import schema_at
 from restow.crds.types import fits
 
 __all__ = [
     "check_coverage",
     "check_mapped",
-    "compare_types",
 ]
-
-
-def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> bool:
-    """Report how two fields with the same value differ; return whether their inner fields should be compared."""
-    ours, theirs = _type(spoke), _type(hub)
-    if "untyped" in (ours, theirs) and ours != theirs:
-        side: Side = "hub" if ours == "untyped" else "spoke"
-        _refuse_opaque(side, spoke_path, hub_path, "keeps any value", findings)
-        return False
-    if ours != theirs:
-        findings.add(
-            "spoke",
-            spoke_path,
-            f"is {ours}, but {findings.hub} {findings.place('hub', hub_path)} is {theirs}",
-            "Convert it with rules.pair (or rules.wrap, for a value that became a list)",
-        )
-        return False
-    _compare_enums(spoke, hub, spoke_path, hub_path, findings)
-    if spoke.kind == "list" and (spoke.list_type, set(spoke.list_keys)) != (
-        hub.list_type,
-        set(hub.list_keys),
-    ):
-        findings.add(
-            "spoke",
-            spoke_path,
-            f"is a list of the type {_list(spoke)}, but in {findings.hub} of the type {_list(hub)}",
-            "Declare the change with rules.each, or make the schemas agree",
-        )
-    if (spoke.values is None) != (hub.values is None) and spoke.kind == "map":
-        opened = spoke if hub.values is None else hub
-        if opened.preserves_unknown_fields:
-            _refuse_opaque("spoke" if opened is hub else "hub", spoke_path, hub_path, "keeps any field", findings)
-            return bool(opened.properties)
-        open_side: Side = "hub" if spoke.values is None else "spoke"
-        closed = findings.version("spoke" if open_side == "hub" else "hub")
-        findings.add(
-            open_side,
-            spoke_path if open_side == "spoke" else hub_path,
-            f"keeps undeclared fields, which {closed} would prune",
-            "Let both versions keep them, or stash the field as a whole",
-        )
-    return True
-
-
-def _refuse_opaque(by: Side, spoke: Path, hub: Path, keeps: str, findings: DiagnosticCollector) -> None:
-    """Report a field that one version keeps as it is, and that the other one, ``by``, describes."""
-    other: Side = "hub" if by == "spoke" else "spoke"
-    path, place = (spoke, findings.place("hub", hub)) if other == "spoke" else (hub, findings.place("spoke", spoke))
-    ends = [shown(each).removeprefix(".") for each in dict.fromkeys((spoke, hub))]
-    whole = "rules.described in the place of the rule that looks inside"
-    if all(ends):
-        whole = f'rules.described({", ".join(map(_quoted, ends))}, by="{by}")'
-    findings.add(
-        other,
-        path,
-        f"{keeps}, but {findings.version(by)} describes {place}",
-        f"Pass what fits, and stash the rest, with {whole}; or describe it in both versions",
-    )
-
-
-def _quoted(text: str) -> str:
-    """Return a path as an argument of a suggested rule."""
-    return f'"{text}"' if '"' not in text else f"'{text}'"
-
-
-def _compare_enums(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
-    ours, theirs = _enum(spoke), _enum(hub)
-    for side, mine, yours, path in (("spoke", ours, theirs, spoke_path), ("hub", theirs, ours, hub_path)):
-        if yours is None or mine == yours:
-            continue
-        other = findings.hub if side == "spoke" else findings.spoke
-        if mine is None:
-            problem = f"takes values that the enum of {other} does not"
-        else:
-            extra = [value for value in mine if value not in yours]
-            if not extra:
-                continue
-            problem = f"takes {', '.join(map(repr, extra))}, which {other} does not"
-        direction = "up" if side == "spoke" else "down"
-        findings.add(side, path, problem, f"Say with rules.enum(…, {direction}=…) what {other} shows instead")  # type: ignore[arg-type]
-
-
-def _enum(schema: Schema) -> list[Any] | None:
-    values = schema.node.get("enum")
-    return None if values is None else [value for value in values if value is not None]
-
-
-def _type(schema: Schema) -> str:
-    return "integer or string" if schema.int_or_string else schema.node.get("type") or "untyped"
-
-
-def _list(schema: Schema) -> str:
-    return f"{schema.list_type}{list(schema.list_keys) if schema.list_keys else ''}"
 
 
 Cover = Callable[[Sequence[Rule], Schema, Schema, DiagnosticCollector], None]
@@ -170,14 +79,9 @@ def _check_same(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticColl
     ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
     if from_schema is ANY or to_schema is ANY:
         return  # an undeclared field of an opaque object: only the author knows its content
-    if from_schema is not None and to_schema is not None:
+    if from_schema is not None and to_schema is not None and from_schema.node != to_schema.node:
         places = (findings.place("spoke", ours), findings.place("hub", theirs))
-        _compare(from_schema, to_schema, *places, findings, cover)
-
-
-def _compare(spoke: Schema, hub: Schema, ours: str, theirs: str, findings: DiagnosticCollector, cover: Cover) -> None:
-    if spoke.node != hub.node:
-        cover((), spoke, hub, findings.below(ours, theirs))
+        cover((), from_schema, to_schema, findings.below(places[0], places[1], Around("object", ours, theirs, rule)))
 
 
 def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
@@ -229,10 +133,14 @@ def _check_singleton(rule: Lens, spoke: Schema, hub: Schema, findings: Diagnosti
         findings.add(side, theirs if side == "hub" else ours, f"{rule.label} needs a list", "Correct the path")
         return
     places = (findings.place("spoke", ours), findings.place("hub", theirs))
-    if side == "hub" and from_schema is not None:
-        _compare(from_schema, listed.items, places[0], items_path(places[1]), findings, cover)
-    elif side == "spoke" and to_schema is not None:
-        _compare(listed.items, to_schema, items_path(places[0]), places[1], findings, cover)
+    step = Around("wrapped", ours, theirs, rule)
+    other = from_schema if side == "hub" else to_schema
+    if other is None or other.node == listed.items.node:
+        return
+    if side == "hub":
+        cover((), other, listed.items, findings.below(places[0], items_path(places[1]), step))
+    else:
+        cover((), listed.items, other, findings.below(items_path(places[0]), places[1], step))
 
 
 def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
@@ -247,8 +155,12 @@ def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: Diagno
             return
     _check_required(rule, spoke, hub, findings)
     places = (findings.place("spoke", ours), findings.place("hub", theirs))
+    keys = frozenset((*from_schema.list_keys, *to_schema.list_keys))
+    around = Around(rule.container, ours, theirs, rule, keys)
     if rule.container == "object":
-        cover(_entered(rule, from_schema, to_schema), from_schema, to_schema, findings.below(*places))
+        cover(
+            _entered(rule, from_schema, to_schema), from_schema, to_schema, findings.below(places[0], places[1], around)
+        )
         return
     below = (from_schema.items, to_schema.items) if wanted == "list" else (from_schema.values, to_schema.values)
     if wanted == "list":
@@ -256,7 +168,7 @@ def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: Diagno
     if below[0] is not None and below[1] is not None:
         step = items_path if wanted == "list" else values_path
         rules = _entered(rule, below[0], below[1])
-        cover(rules, below[0], below[1], findings.below(*(step(place) for place in places)))
+        cover(rules, below[0], below[1], findings.below(step(places[0]), step(places[1]), around))
 
 
 def _entered(rule: ScopedRules, spoke: Schema, hub: Schema) -> tuple[Rule, ...]:
@@ -368,14 +280,22 @@ class _Coverage:
         around = schema_at(root, path[:-1])
         near = get_close_matches(path[-1], around.properties, n=1) if around is not None else []
         fix = "Correct the path" + (f"; {self.findings.place(side, (*path[:-1], near[0]))} is near" if near else "")
-        fix = _through(path, root) or (fix if near else self._if_swapped(path, side)) or fix
+        fix = _through(path, root) or (fix if near else self._if_swapped(path, rule, side)) or fix
         self.findings.add(side, path, f"{rule.label} names a field that the schema does not declare", fix)
 
-    def _if_swapped(self, path: Path, side: Side) -> str:
+    def _if_swapped(self, path: Path, rule: Rule, side: Side) -> str:
+        """Return the advice to name the other side, if the rule is right then."""
         other: Side = "hub" if side == "spoke" else "spoke"
         if schema_at(self.roots[other], path) is None:
             return ""
-        return f"Swap the sides: {self.findings.version(other)} declares it, and a rule names the spoke's field first"
+        declares = f"{self.findings.version(other)} declares it"
+        if not rule.claims(other):
+            named = f"hub={argument(path)}" if other == "hub" else argument(path)
+            value = "value=…" if isinstance(rule, Constant) else ""
+            return f"Write rules.{rule.name}({', '.join(filter(None, (named, value, _reason(rule))))}): {declares}"
+        if any(schema_at(self.roots[side], parse(text)) is None for text in rule.claims(other)):
+            return ""
+        return f"Swap the sides: {declares}, and a rule names the spoke's field first"
 
     def _fields(self, spoke: Schema, hub: Schema, path: Path) -> None:
         skipped = _IMPLICIT if spoke.is_root else frozenset[str]()
@@ -407,25 +327,21 @@ class _Coverage:
         version = self.findings.version(other)
         problem = f"has no counterpart in {version}"
         if rule is not None:
+            if any(schema_at(self.roots[side], parse(text)) is None for text in rule.claims(side)):
+                return  # the rule is reported, and may be meant for this field
             problem = f"is in the way of the field of the same path in {version}, which {rule.label} converts"
-        where = "" if self.findings.places[side] == ROOT else ", inside of rules.each (or each_value, inside)"
-        text, plain = ("hub=" if side == "hub" else ""), shown(path).removeprefix(".")
-        self.findings.add(
-            side,
-            path,
-            problem,
-            f'Map it with a rule, keep it with rules.stash({text}"{plain}"), or let it go with rules.drop({text}'
-            f'"{plain}", acknowledge="why"){where}',
-        )
+        self.findings.add(side, path, problem, one_sided(side, path, self.roots, self.findings))
 
     def _unclaimed(self, spoke: Schema, hub: Schema, path: Path) -> None:
         inner_spoke, inner_hub = spoke.field(path[-1]), hub.field(path[-1])
         assert inner_spoke is not None
         assert inner_hub is not None
-        is_guaranteed(spoke, hub, path, path, self.findings)
-        if inner_spoke.node == inner_hub.node and not any(claims.below(path) for claims in self.claims.values()):
+        is_same = inner_spoke.node == inner_hub.node and not any(claims.below(path) for claims in self.claims.values())
+        # What converts another type decides first: a field that it takes apart needs other answers.
+        if not is_same and not compare_types(inner_spoke, inner_hub, path, path, self.findings):
             return
-        if not compare_types(inner_spoke, inner_hub, path, path, self.findings):
+        is_guaranteed(spoke, hub, path, path, self.findings)
+        if is_same:
             return
         self._fields(inner_spoke, inner_hub, path)
         self._repeated(inner_spoke, inner_hub, path)
@@ -433,9 +349,20 @@ class _Coverage:
     def _repeated(self, spoke: Schema, hub: Schema, path: Path) -> None:
         places = (self.findings.place("spoke", path), self.findings.place("hub", path))
         if spoke.kind == "list" and spoke.items is not None and hub.items is not None:
-            check_coverage((), spoke.items, hub.items, self.findings.below(*map(items_path, places)))
+            below = self.findings.below(
+                items_path(places[0]),
+                items_path(places[1]),
+                Around("list", path, path, keys=frozenset((*spoke.list_keys, *hub.list_keys))),
+            )
+            check_coverage((), spoke.items, hub.items, below)
         if spoke.kind == "map" and spoke.values is not None and hub.values is not None:
-            check_coverage((), spoke.values, hub.values, self.findings.below(*map(values_path, places)))
+            below = self.findings.below(values_path(places[0]), values_path(places[1]), Around("map", path, path))
+            check_coverage((), spoke.values, hub.values, below)
+
+
+def _reason(rule: Rule) -> str:
+    """Return the argument that a rule without a reason lacks; authors keep their own."""
+    return 'acknowledge="why"' if rule.name == "drop" else ""
 
 
 def _both() -> Iterator[tuple[Side, Side]]:

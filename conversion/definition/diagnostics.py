@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
+from restow.conversion.definition.advice import Around, Spot, argument, spot
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse, shown, starts_with
 from restow.conversion.model.values import is_json
@@ -48,7 +49,7 @@ __all__ = [
 class DiagnosticCollector:
     """The diagnostics of one kind's spoke, and the current place in its two versions.
 
-    ``answered`` has the rules that define the meaning of a missing field here.
+    ``answered`` has the rules that define the meaning of a missing field here, ``around`` the way from the root.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class DiagnosticCollector:
     places: dict[Side, str] = field(default_factory=lambda: {"spoke": ROOT, "hub": ROOT})
     found: list[Diagnostic] = field(default_factory=list)
     answered: dict[tuple[Side, Path], Rule] = field(default_factory=dict)
+    around: tuple[Around, ...] = ()
 
     def version(self, side: Side) -> str:
         """Return the name of that side's version."""
@@ -74,13 +76,27 @@ class DiagnosticCollector:
         """Report a defect at a place that is already a text."""
         self.found.append(Diagnostic(self.kind, self.version(side), place, problem, fix))
 
-    def below(self, spoke: str, hub: str) -> DiagnosticCollector:
-        """Return a collector that reports to the same list, for places below these two."""
-        return replace(self, places={"spoke": spoke, "hub": hub}, answered={})
+    def below(self, spoke: str, hub: str, step: Around | None = None) -> DiagnosticCollector:
+        """Return a collector that reports to the same list, for places below these two.
+
+        Rules of the object around also answer for fields below an object: a default of a field of what is moved.
+        """
+        answered: dict[tuple[Side, Path], Rule] = {}
+        if step is not None and step.container == "object":
+            ends: dict[Side, Path] = {"spoke": step.spoke, "hub": step.hub}
+            for (side, path), rule in self.answered.items():
+                if starts_with(path, ends[side]) and path != ends[side]:
+                    answered[side, path[len(ends[side]) :]] = rule
+        around = self.around if step is None else (*self.around, step)
+        return replace(self, places={"spoke": spoke, "hub": hub}, answered=answered, around=around)
+
+    def spot(self, spoke: Path, hub: Path, *, beside: bool = False) -> Spot:
+        """Return where a rule for a field here has to stand."""
+        return spot(self.around, spoke, hub, beside=beside)
 
     def among(self, rules: Sequence[Rule]) -> DiagnosticCollector:
         """Return a collector that reports to the same list, for an object that these rules convert."""
-        answered: dict[tuple[Side, Path], Rule] = {}
+        answered = dict(self.answered)
         for rule in rules:
             if isinstance(rule, Waiver):
                 side: Side = "spoke" if rule.spoke else "hub"
@@ -139,6 +155,7 @@ class _Claim:
     """A field that a rule claims, and the branches around the rule: for each union the number of the branch."""
 
     path: Path
+    rule: Rule | None
     label: str
     branches: Mapping[Any, int]
 
@@ -189,7 +206,7 @@ def _check_scope(
             if path is not None:
                 _check_metadata(path, side, rule, findings, stash_key=place.stash_key, is_root=place.is_root)
                 if rule.claims(side):
-                    _check_overlap(_Claim(path, rule.label, place.branches), side, claims[side], findings)
+                    _check_overlap(_Claim(path, rule, rule.label, place.branches), side, claims[side], findings)
                 elif (other := answers.setdefault((side, path), rule)) is not rule:
                     problem = f"both {other.label} and {rule.label} say what it means that the field is missing"
                     findings.add(side, path, problem, "Remove one of them")
@@ -282,21 +299,40 @@ def _check_overlap(claim: _Claim, side: Side, claims: list[_Claim], findings: Di
     for other in claims:
         overlap = starts_with(claim.path, other.path) or starts_with(other.path, claim.path)
         if overlap and not claim.excludes(other):
-            findings.add(
-                side,
-                claim.path,
-                f"both {other.label} and {claim.label} claim it",
-                "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter",
-            )
+            outer, inner = sorted((other, claim), key=lambda each: len(each.path))
+            problem = f"both {other.label} and {claim.label} claim it"
+            findings.add(side, claim.path, problem, _one_rule(side, outer, inner))
             break
     claims.append(claim)
+
+
+def _one_rule(side: Side, outer: _Claim, inner: _Claim) -> str:
+    """Return how two rules that claim a field become compatible."""
+    around, rule = outer.rule, inner.rule
+    if isinstance(around, ScopedRules) and isinstance(rule, ScopedRules) and around.label == rule.label:
+        return f"Write the rules of both into one rules.{around.name}"
+    if len(inner.path) == len(outer.path) or rule is None:
+        return "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter"
+    if isinstance(around, Move) and isinstance(rule, Default):
+        side_of: Side = "hub" if side == "spoke" else "spoke"
+        moved = parse(getattr(around, side_of)[0]) + inner.path[len(outer.path) :]
+        paths = {side: argument(inner.path), side_of: argument(moved)}
+        return f"Write rules.default({paths['spoke']}, …, hub={paths['hub']}), since {around.label} moves the field"
+    if isinstance(around, Move):
+        ends = argument(parse(around.spoke[0])), argument(parse(around.hub[0]))
+        moved_as = f"rules.inside({ends[0]}, […], hub={ends[1]})"
+        return f"Write {moved_as} instead of {around.label}, and in it {rule.label} with paths from there on"
+    if isinstance(around, ScopedRules):
+        return f"Write {rule.label} in the rules of {around.label}, with paths from there on"
+    return "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter"
 
 
 def _check_rule(rule: Rule, findings: DiagnosticCollector, place: _Place) -> bool:
     """Report the defects of one rule by itself; return whether it claims the fields that its kind has to claim."""
     match rule:
         case Move(name="rename") if parse(rule.spoke[0])[:-1] != parse(rule.hub[0])[:-1]:
-            findings.add("spoke", parse(rule.spoke[0]), f"{rule.label} names another object", "Use rules.move")
+            ends = ", ".join(argument(parse(each[0])) for each in (rule.spoke, rule.hub))
+            findings.add("spoke", parse(rule.spoke[0]), f"{rule.label} names another object", f"Use rules.move({ends})")
         case Lens():
             functions = {"up": rule.up, "down": rule.down, "merge": rule.merge, "forget": rule.forget}
             _check_functions(functions, rule, findings)
@@ -401,7 +437,7 @@ def _check_inner(rule: ScopedRules, findings: DiagnosticCollector, place: _Place
         places = [items_path(place) for place in places]
     elif rule.container == "map":
         places = [values_path(place) for place in places]
-    below = findings.below(*places)
+    below = findings.below(places[0], places[1])
     claims: _Claims = {"spoke": [], "hub": []}
     is_sound = True
     for again in rule.recursions:
@@ -409,6 +445,6 @@ def _check_inner(rule: ScopedRules, findings: DiagnosticCollector, place: _Place
             path = _parsed(again.claims(side)[0], side, rule, below)
             is_sound = is_sound and path is not None
             if path is not None:
-                _check_overlap(_Claim(path, f"the recursion of {rule.label}", {}), side, claims[side], below)
+                _check_overlap(_Claim(path, None, f"the recursion of {rule.label}", {}), side, claims[side], below)
     inner = _check_scope(rule.rules, below, _within(rule, place), claims)
     return replace(rule, rules=inner, recurse=rule.recurse if is_sound else ())

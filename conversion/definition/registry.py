@@ -262,8 +262,10 @@ class Kind:
 class Registry:
     """Kinds under declaration. A registry can be frozen again after more kinds are declared."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, phrase: Callable[[str], str] = str) -> None:
+        """Start without kinds; ``phrase`` writes the rules in proposals as the author does, who may not use Python."""
         self._kinds: list[Kind] = []
+        self._phrase = phrase
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -325,7 +327,7 @@ class Registry:
             if frozen is not None:
                 kinds.append(frozen)
         if diagnostics:
-            raise DefinitionError(diagnostics)
+            raise DefinitionError([replace(each, fix=self._phrase(each.fix)) for each in diagnostics])
         return Graph({(kind.group, kind.kind): kind for kind in kinds})
 
 

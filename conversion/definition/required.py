@@ -14,14 +14,15 @@ Pure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from restow.conversion.compile.graph import KindGraph
+from restow.conversion.definition.advice import Spot, example
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.errors import Diagnostic
-from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
+from restow.conversion.model.values import ABSENT
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, Waiver
 from restow.crds import Schema
@@ -29,7 +30,15 @@ from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
 
-__all__ = ["check_dispensable", "check_implied", "check_made", "check_waivers", "is_guaranteed", "missing_where_kept"]
+__all__ = [
+    "check_dispensable",
+    "check_implied",
+    "check_made",
+    "check_waivers",
+    "is_guaranteed",
+    "missing_where_kept",
+    "one_sided",
+]
 
 
 def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
@@ -52,35 +61,57 @@ def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
 
 def _advice(side: Side, paths: Mapping[Side, Path], field: Schema, findings: DiagnosticCollector) -> str:
     """Return the rules, as source text, that define the meaning of the absence."""
-    waiver = _accept(side, paths[side], findings)
-    empty = _empty(field)
-    lacking = next(violations(empty, field), None) if empty is not None else None
-    if lacking is not None:
-        return f"A{waiver[1:]}; rules.default can fill in an object only with all that is required in it"
-    hub = f", {_named('hub', paths['hub'])}" if paths["hub"] != paths["spoke"] else ""
-    omitted = ', omitted_in="hub"' if side == "spoke" else ""
-    value = "…" if empty is None else empty
-    rule = f"rules.default({_named('spoke', paths['spoke'])}, {value}{hub}{omitted})"
-    return f"Say what its absence means with {rule}, or {waiver}"
+    spot = findings.spot(paths["spoke"], paths["hub"], beside=True)
+    if spot.is_whole:
+        return f"Convert what is around it as a whole with {spot.pair}{spot.note}"
+    hub = "" if spot.hub == spot.spoke else spot.one("hub")
+    omitted = 'omitted_in="hub"' if side == "spoke" else ""
+    rule = spot.rule("default", spot.one("spoke"), example(field), hub, omitted)
+    return f"Say what its absence means with {rule}, or {_accept(side, spot)}"
 
 
-def _accept(side: Side, path: Path, findings: DiagnosticCollector) -> str:
-    waiver = f'rules.waive({_named(side, path)}, acknowledge="why")'
-    where = "" if findings.places[side] == ROOT else ", inside of rules.each (or each_value, inside)"
-    return f"accept with {waiver} that it may be missing{where}"
+def _accept(side: Side, spot: Spot) -> str:
+    return f"accept with {_waiver(side, spot)} that it may be missing{spot.note}"
 
 
-def _named(side: Side, path: Path) -> str:
-    """Return the field of one side as the argument of a rule."""
-    text = json.dumps(shown(path).removeprefix("."), ensure_ascii=False)
-    return f"hub={text}" if side == "hub" else text
+def _waiver(side: Side, spot: Spot) -> str:
+    return spot.rule("waive", spot.one(side), 'acknowledge="why"')
 
 
-def _empty(field: Schema) -> Any:
-    """Return the field's empty value, if its type has one; every text, number or boolean has a meaning."""
-    if field.kind == "map":
-        return {}
-    return [] if field.kind == "list" and not field.node.get("minItems") else None
+def one_sided(side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> str:
+    """Return the rules for a field that only one version has; a required one needs a value in the other's objects."""
+    spot, other = findings.spot(path, path), _other(side)
+    if spot.is_whole:
+        return f"Convert what is around it as a whole with {spot.pair}{spot.note}"
+    if findings.around and len(path) == 1 and path[0] in findings.around[-1].keys:
+        return _other_key(side, path, roots, findings)
+    if _is_required(roots[side], path) and schema_at(roots[other], path[:-1]) is not None:
+        constant = spot.rule("constant", spot.one(side), f"value={example(schema_at(roots[side], path))}")
+        version = findings.version(other)
+        return f"Map it with a rule, or say what it is in objects made at {version} with {constant}{spot.note}"
+    stash, drop = spot.rule("stash", spot.one(side)), spot.rule("drop", spot.one(side), 'acknowledge="why"')
+    return f"Map it with a rule, keep it with {stash}, or let it go with {drop}{spot.note}"
+
+
+def _other_key(side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> str:
+    """Return the rule for a key of one version alone: no rule but a rename may say what identifies an item."""
+    here, there = roots[side], roots[_other(side)]
+    field, whole = here.field(path[0]), findings.spot((), ())
+    alike = [
+        name
+        for name, other in there.properties.items()
+        if name not in here.properties and field is not None and other.node.get("type") == field.node.get("type")
+    ]
+    found = sorted(alike, key=lambda name: name not in there.required)[:1]
+    if not found:
+        return f"Convert the list as a whole with {whole.pair}{whole.note}, or let both versions have the key"
+    spoke, hub = (path, tuple(found)) if side == "spoke" else (tuple(found), path)
+    spot = findings.spot(spoke, hub)
+    return f"Rename what identifies an item, with {spot.rule('rename', *spot.ends)}{spot.note}"
+
+
+def _other(side: Side) -> Side:
+    return "hub" if side == "spoke" else "spoke"
 
 
 def check_implied(
@@ -144,11 +175,13 @@ def check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: Diagn
     root, other = (spoke, hub) if side == "spoke" else (hub, spoke)
     if not _is_required(root, path) or schema_at(other, path[:-1]) is None or findings.is_answered(side, path):
         return
+    spot = findings.spot(path, path)
+    constant = spot.rule("constant", spot.one(side), f"value={example(schema_at(root, path))}")
     findings.add(
         side,
         path,
-        f"is required, but objects made at {findings.version('hub' if side == 'spoke' else 'spoke')} never have it",
-        f"Say what they mean with rules.constant({_named(side, path)}, value=…), or {_accept(side, path, findings)}",
+        f"is required, but objects made at {findings.version(_other(side))} never have it",
+        f"Say what they mean with {constant} instead of {rule.label}, or {_accept(side, spot)}",
     )
 
 
@@ -164,14 +197,31 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Diag
                     continue
                 if not findings.is_answered(side, made):
                     problem = f"is required, but an object of {findings.version(other)} may have nothing to put into it"
-                    findings.add(side, made, problem, _advice_made(side, made, schema, findings))
+                    findings.add(side, made, problem, _advice_made(side, made, schema, rules, findings))
 
 
-def _advice_made(side: Side, made: Path, schema: Schema, findings: DiagnosticCollector) -> str:
-    waiver, field = _accept(side, made, findings), schema_at(schema, made)
-    if field is None or next(violations({}, field), None) is not None:
-        return f"A{waiver[1:]}, or require there what is moved into it"
-    return f"Add rules.constant({_named(side, made)}, value={{}}), or {waiver}"
+def _advice_made(side: Side, made: Path, schema: Schema, rules: Sequence[Rule], findings: DiagnosticCollector) -> str:
+    """Return the rule that makes the object, and the defaults of what is required in it and moved into it."""
+    spot, defaults = findings.spot(made, made, beside=True), []
+    empty: Constant = Constant(**{side: (shown(made),)}, value={})  # type: ignore[arg-type]
+    filled = _completed(empty, made, rules)
+    for rule in rules:
+        if not isinstance(rule, Move | Lens | ScopedRules) or len(rule.spoke) != 1 or len(rule.hub) != 1:
+            continue
+        path = parse(getattr(rule, side)[0])
+        is_missing = starts_with(path, made) and value_at(filled, path[len(made) :]) is ABSENT
+        if is_missing and _is_required(schema, path) and not findings.is_answered(side, path):
+            defaults.append(_shown_default(side, rule, schema_at(schema, path), findings))
+    constant = spot.rule("constant", spot.one(side), "value={}")
+    return f"Add {' and '.join((*defaults, constant))}{spot.note}, or {_accept(side, spot)}"
+
+
+def _shown_default(side: Side, rule: Rule, field: Schema | None, findings: DiagnosticCollector) -> str:
+    """Return a default of what another rule moves; it hides nothing, since the source may require the field."""
+    spot = findings.spot(parse(rule.spoke[0]), parse(rule.hub[0]), beside=True)
+    hub = "" if spot.hub == spot.spoke else spot.one("hub")
+    omitted = 'omitted_in="hub"' if side == "spoke" else ""
+    return spot.rule("default", spot.one("spoke"), example(field), hub, omitted, "hides=False")
 
 
 def check_waivers(spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:

@@ -18,12 +18,14 @@ arguments by name. Where a constructor takes a function, the document has a CEL 
 - ``parse`` reads one decoded document, ``load`` the text of a file with the lines of its mistakes;
 - ``registry_of`` makes the ``Registry`` that documents declare;
 - ``dump`` prints a ``Registry`` without functions as such documents;
+- ``as_data`` writes the rules of a message as data;
 - ``json_schema`` is the JSON Schema of a document, for editors.
 """
 
 from restow.conversion.rulefiles.dump import NotData, dump
 from restow.conversion.rulefiles.load import LoadedRules, RuleFileError, load
 from restow.conversion.rulefiles.parse import ConversionRules, Problem, parse, registry_of
+from restow.conversion.rulefiles.phrase import as_data
 from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, json_schema
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "NotData",
     "Problem",
     "RuleFileError",
+    "as_data",
     "dump",
     "json_schema",
     "load",

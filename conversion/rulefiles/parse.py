@@ -19,6 +19,7 @@ from restow.conversion.compile.adoption import Adopted
 from restow.conversion.definition.registry import Registry
 from restow.conversion.model.errors import ConversionError, Diagnostic
 from restow.conversion.model.fieldpath import pointer
+from restow.conversion.rulefiles.phrase import as_data
 from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, Constructor, Parameter, vocabulary
 from restow.conversion.rules.kindwide import Keyless
 from restow.conversion.rules.model import OnError, Rule, ungrouped
@@ -124,7 +125,7 @@ class ConversionRules:
 
 def registry_of(documents: Iterable[ConversionRules]) -> Registry:
     """Return the registry that documents declare, not yet checked: ``Registry.freeze`` checks it."""
-    registry = Registry()
+    registry = Registry(phrase=as_data)
     for each in documents:
         kind = registry.kind(
             each.group,

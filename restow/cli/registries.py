@@ -77,6 +77,14 @@ class ConversionSource:
         """Return the places in rule files that diagnostics are about (``FILE:LINE:COLUMN``), empty for a registry."""
         return [next(_places(self._loaded, each), "") for each in diagnostics]
 
+    def phrased(self, text: str) -> str:
+        """Return a message whose rules are written as the author writes them: in Python, or as data."""
+        if self.registry is not None:
+            return text
+        from restow.conversion.rulefiles import as_data
+
+        return as_data(text)
+
     def _of_files(self, crds: Sequence[Crd], on_error: OnError) -> Graph:
         from restow.conversion.rulefiles import registry_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -78,12 +78,14 @@ class _Checked:
     places: tuple[str, ...]
     drafts: tuple[Suggestion, ...]
     crds: tuple[Crd, ...]
+    source: ConversionSource
 
     @property
     def notes(self) -> list[Diagnostic]:
         """Information that is not a defect: bounds that another version narrows, fields that failures leave."""
         kinds = () if self.graph is None else self.graph.kinds.values()
-        return [note for kind in kinds for note in (*narrowed_bounds(kind), *missing_where_kept(kind))]
+        found = (note for kind in kinds for note in (*narrowed_bounds(kind), *missing_where_kept(kind)))
+        return [replace(note, fix=self.source.phrased(note.fix)) for note in found]
 
 
 def _checked(source: ConversionSource, crds: Iterable[Crd]) -> _Checked:
@@ -91,8 +93,8 @@ def _checked(source: ConversionSource, crds: Iterable[Crd]) -> _Checked:
     found = _frozen(source, crds)
     if isinstance(found, Graph):
         _is_for(found, crds, source)
-        return _Checked(found, (), (), (), crds)
-    return _Checked(None, found, tuple(source.places_of(found)), tuple(_drafts(source, crds)), crds)
+        return _Checked(found, (), (), (), crds, source)
+    return _Checked(None, found, tuple(source.places_of(found)), tuple(_drafts(source, crds)), crds, source)
 
 
 def _frozen(source: ConversionSource, crds: Sequence[Crd]) -> Graph | tuple[Diagnostic, ...]:
@@ -122,7 +124,8 @@ def _drafts(source: ConversionSource, crds: Sequence[Crd]) -> list[Suggestion]:
     if not isinstance(alone, Graph):
         return []
     kinds = ((alone.kinds.get((crd.group, crd.kind)), crd) for crd in crds)
-    return [draft for kind, crd in kinds if kind is not None for draft in suggestions(kind, crd)]
+    drafts = (draft for kind, crd in kinds if kind is not None for draft in suggestions(kind, crd))
+    return [replace(draft, rule=source.phrased(draft.rule)) for draft in drafts]
 
 
 @dataclass(frozen=True, slots=True)

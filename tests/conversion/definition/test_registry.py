@@ -44,7 +44,7 @@ DEFECTS: list[Any] = [
         id="forgotten-hub-field",
     ),
     pytest.param(
-        [], spec(a=TEXT), spec(a=NUMBER), "v1 .spec.a", ["is integer", "is string", "rules.pair"], id="other-type"
+        [], spec(a=TEXT), spec(a=NUMBER), "v1 .spec.a", ["is integer", "is string", "rules.cast"], id="other-type"
     ),
     pytest.param(
         [],

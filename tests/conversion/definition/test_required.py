@@ -145,6 +145,69 @@ def test_an_object_that_cannot_be_empty_is_waived_or_filled_in_whole() -> None:
     assert not findings([rules.default("spec", {}), rules.default("spec.a", "x")], loose)
 
 
+NET = obj({"a": TEXT, "mode": TEXT})
+STRICT_NET = obj({"a": TEXT, "mode": TEXT}, required=["mode"])
+MOVED = [
+    pytest.param([rules.rename("spec.net", "spec.network")], {"network": STRICT_NET}, "spec.network", id="rename"),
+    pytest.param([rules.move("spec.net", "spec.box.in")], {"box": obj({"in": STRICT_NET})}, "spec.box.in", id="move"),
+    pytest.param(
+        [rules.inside("spec.net", [], hub="spec.network")], {"network": STRICT_NET}, "spec.network", id="inside"
+    ),
+]
+
+
+@pytest.mark.parametrize(("declared", "hub", "place"), MOVED)
+@pytest.mark.parametrize("omitted_in", ["spoke", "hub"])
+def test_a_default_of_a_field_of_a_moved_object_answers_for_it(
+    declared: list[rules.Rule], hub: dict[str, Any], place: str, omitted_in: Any
+) -> None:
+    """Rules that convert every object correctly would be refused, and a waiver would be refused as well."""
+    strict = obj({"spec": obj({"net": NET})}), obj({"spec": obj(hub)})
+    if omitted_in == "hub":
+        loosened = yaml.safe_load(yaml.safe_dump(hub).replace("required:", "ignored:"))
+        strict = obj({"spec": obj({"net": STRICT_NET})}), obj({"spec": obj(loosened)})
+    document = both(*strict)
+    (found,) = findings(declared, document)
+    answer = rules.default("spec.net.mode", "x", hub=f"{place}.mode", omitted_in=omitted_in)
+    assert not findings([*declared, answer], document)
+    for rule in (advised(found, 0, "x"), advised(found, 1)):
+        is_inside = declared[0].name == "inside"
+        together = [rules.inside("spec.net", [rule], hub=place)] if is_inside else [*declared, rule]
+        assert not findings(together, document)
+    laws = Laws(freeze({"v1": [*declared, answer]}, document).kind(GROUP, KIND))
+    bare = {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": {"name": "a"}}
+    for net in ({"a": "1"}, {"a": "1", "mode": "x"}, {"mode": "y"}):
+        if omitted_in == "spoke" or "mode" in net:
+            laws.round_trip({**bare, "spec": {"net": net}}, "v2")
+            laws.validity({**bare, "spec": {"net": net}}, "v2")
+
+
+def test_a_default_that_misses_the_place_of_a_move_is_told_where_it_is() -> None:
+    """Two rules would be reported as contrary, where one of them only lacks hub=."""
+    document = both(obj({"spec": obj({"net": NET})}), obj({"spec": obj({"network": STRICT_NET})}))
+    moved = rules.rename("spec.net", "spec.network")
+    found = findings([moved, rules.default("spec.net.mode", "x")], document)[0]
+    assert 'rules.default("spec.net.mode", …, hub="spec.network.mode")' in found.fix
+    assert not findings([moved, advised(found, 0, "x")], document)
+
+
+REQUIRING = obj({"x": TEXT, "n": NUMBER}, required=["x", "n"])
+
+
+@pytest.mark.parametrize("side", ["spoke", "hub"])
+def test_a_required_object_of_one_version_is_made_with_all_that_it_needs(side: str) -> None:
+    """Only a waiver would be offered, and the API server would refuse the object."""
+    schemas = [obj({"spec": obj({"a": TEXT, "o": REQUIRING}, required=["o"])}), obj({"spec": obj({"a": TEXT})})]
+    document = both(*(schemas if side == "spoke" else reversed(schemas)))
+    (found,) = findings([], document)
+    text = f'rules.constant({"hub=" if side == "hub" else ""}"spec.o", value={{"x": …, "n": …}})'
+    assert text in found.fix
+    rule = eval(text.replace('"x": …', '"x": "1"').replace('"n": …', '"n": 1'), {"rules": rules})
+    assert not findings([rule], document)
+    stashed = findings([rules.stash(**{side: "spec.o"})], document)
+    assert [f"{text} instead of stash(spec.o)" in each.fix for each in stashed] == [True]
+
+
 @pytest.mark.parametrize(
     ("rule", "hub_requires", "advice"),
     [

@@ -114,7 +114,10 @@ RULES = {
         'stash: {hub: "spec.a[].b"}',
         'goes through a list: write rules.each("spec.a", [… "b" …])',
     ),
-    "another object": ("rename: {spoke: spec.a, hub: status.a}", "names another object. Use rules.move."),
+    "another object": (
+        "rename: {spoke: spec.a, hub: status.a}",
+        "names another object. Use - move: {spoke: spec.a, hub: status.a}.",
+    ),
     "overlapping claims": (
         "stash: {hub: spec.a}\n    - stash: {hub: spec.a.b}",
         "both stash(spec.a) and stash(spec.a.b)",
@@ -149,7 +152,7 @@ RULES = {
     ),
     "a bad expression of hide": ('each: {spoke: a, rules: [], hide: "x"}', "the CEL expression hide= of each(a <-> a)"),
     "claims of no side": ("pair: {spoke: [], hub: b, up: self, down: self}", "claims nothing on one side"),
-    "reads that need a loss": ("pair: {spoke: a, hub: b, up: self, down: self, reads: c}", 'Say loses="down"'),
+    "reads that need a loss": ("pair: {spoke: a, hub: b, up: self, down: self, reads: c}", "Say loses: down"),
     "reads of too many lists": (
         'pair: {spoke: a, hub: b, up: self, down: self, loses: down, reads: "$.x[].y"}',
         "Write as many [] as there are each",

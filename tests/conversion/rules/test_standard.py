@@ -234,17 +234,40 @@ def test_what_cannot_be_right_is_refused_with_its_place(
     assert any(each.startswith(place) and problem in each for each in _problems(rule, spoke, hub))
 
 
-INSIDE = "rules.described in the place of the rule that looks inside"
 #: rules, the spoke's fields, the hub's, the place of the problem, and the rule to write.
 ONE_SIDED = [
     ([], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", 'rules.described("a", by="hub")'),
     ([], {"a": BOX}, {"a": {"type": "object", **ANYTHING}}, "v2 .spec.a", 'rules.described("a", by="spoke")'),
     ([], {"a": INTEGER}, {"a": ANYTHING}, "v2 .spec.a", 'rules.described("a", by="spoke")'),
     ([rules.rename("a.y", "a.x")], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", 'rules.described("a", by="hub")'),
-    ([rules.rename("a", "b")], {"a": ANYTHING}, {"b": BOX}, "v1 .spec.a", INSIDE),
-    ([rules.inside("a", [rules.rename("y", "x")])], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", INSIDE),
-    ([rules.each("a", [rules.rename("y", "x")])], {"a": ANYTHING}, {"a": listed(BOX)}, "v1 .spec.a[]", INSIDE),
-    ([rules.each_value("a", [])], {"a": {"type": "object", **ANYTHING}}, {"a": mapped(BOX)}, "v1 .spec.a{}", INSIDE),
+    (
+        [rules.rename("a", "b")],
+        {"a": ANYTHING},
+        {"b": BOX},
+        "v1 .spec.a",
+        'rules.described("a", "b", by="hub") instead of rename(a <-> b)',
+    ),
+    (
+        [rules.inside("a", [rules.rename("y", "x")])],
+        {"a": ANYTHING},
+        {"a": BOX},
+        "v1 .spec.a",
+        'rules.described("a", by="hub") instead of inside(a <-> a)',
+    ),
+    (
+        [rules.each("a", [rules.rename("y", "x")])],
+        {"a": ANYTHING},
+        {"a": listed(BOX)},
+        "v1 .spec.a[]",
+        'rules.described("a", by="hub") instead of each(a <-> a)',
+    ),
+    (
+        [rules.each_value("a", [])],
+        {"a": {"type": "object", **ANYTHING}},
+        {"a": mapped(BOX)},
+        "v1 .spec.a{}",
+        'rules.described("a", by="hub") instead of each_value(a <-> a)',
+    ),
 ]
 
 
@@ -257,7 +280,8 @@ def test_a_field_that_one_version_describes_is_refused_once_with_the_rule_to_wri
         frozen([rules.inside("spec", declared)], crd_of(obj(spoke), obj(hub)))
     (found,) = caught.value.diagnostics
     assert f"{found.version} {found.path}" == place
-    assert f"Pass what fits, and stash the rest, with {remedy}; or describe it in both versions" == found.fix
+    where = f"{remedy}, in the rules of inside(spec <-> spec)"
+    assert f"Pass what fits, and stash the rest, with {where}; or describe it in both versions" == found.fix
 
 
 def test_a_described_field_can_fail_to_fit_so_it_must_be_optional() -> None:

@@ -1,0 +1,173 @@
+"""Says where a rule for a field has to stand, as text to paste: in which rules, inside of new ones, or instead of one.
+
+A path of a rule never goes through a list or a map, so a field below one needs ``each`` or ``each_value`` around its
+rule. A field below an object that a ``rename`` or ``move`` converts as a whole needs ``inside`` in its place. No rule
+looks into a list in a list or in a map: the field around it is converted as a whole.
+
+Messages have Python's notation; ``rulefiles.phrase`` writes them as rules in YAML.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from restow.conversion.model.fieldpath import Path, shown
+from restow.conversion.rules.model import Container, Move, Rule, ScopedRules, Side
+from restow.crds import Schema
+
+__all__ = ["Around", "Spot", "argument", "example", "literal", "spot"]
+
+_SCOPES: Final = {"list": "each", "map": "each_value", "object": "inside"}
+
+#: The most fields of an example value; a larger one would hide what the message says.
+_MOST_FIELDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """One step from the object around to its content: the path on either side, and the rule that is there.
+
+    ``wrapped`` is a value of one side that stands in a list on the other one. ``rule`` is None where no rule applies.
+    ``keys`` are the fields that identify an item of a list.
+    """
+
+    container: Container | Literal["wrapped"]
+    spoke: Path
+    hub: Path
+    rule: Rule | None = None
+    keys: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The place of a rule: its paths there, the scopes to write around it, and the rules that are concerned.
+
+    ``is_whole``: no rule can look inside, so the paths are those of the innermost field that a rule can convert.
+    """
+
+    spoke: Path
+    hub: Path
+    scopes: tuple[Around, ...] = ()
+    within: Rule | None = None
+    instead: Rule | None = None
+    is_whole: bool = False
+
+    def rule(self, name: str, *arguments: str) -> str:
+        """Return the text of a rule, with the scopes to write around it."""
+        return self.around(f"rules.{name}({', '.join(filter(None, arguments))})")
+
+    def around(self, text: str) -> str:
+        """Return a rule's text inside of the scopes to write around it."""
+        for scope in reversed(self.scopes):
+            ends = [argument(scope.spoke), "" if scope.spoke == scope.hub else f"hub={argument(scope.hub)}"]
+            keys = ", ".join(filter(None, (ends[0], f"[{text}]", ends[1])))
+            text = f"rules.{_SCOPES[scope.container]}({keys})"
+        return text
+
+    @property
+    def note(self) -> str:
+        """Which rule to replace, and in which rules to write: the end of a sentence, empty if nothing is to be said."""
+        replaced = f" instead of {self.instead.label}" if self.instead is not None else ""
+        return f"{replaced}, in the rules of {self.within.label}" if self.within is not None else replaced
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The paths of a rule that has both, as arguments; the hub's is empty if it is the same."""
+        return argument(self.spoke), "" if self.spoke == self.hub else argument(self.hub)
+
+    def one(self, side: Side) -> str:
+        """Return the field of one side as an argument."""
+        return argument(self.spoke) if side == "spoke" else f"hub={argument(self.hub)}"
+
+    @property
+    def pair(self) -> str:
+        """The rule of two functions for the field as a whole."""
+        return self.rule("pair", argument(self.spoke), argument(self.hub), "up=…", "down=…")
+
+
+def argument(path: Path) -> str:
+    """Return a path as an argument of a rule."""
+    return json.dumps(shown(path).removeprefix("."), ensure_ascii=False)
+
+
+def literal(value: Any) -> str:
+    """Return a scalar as source text."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def spot(around: Sequence[Around], spoke: Path, hub: Path, *, beside: bool = False) -> Spot:
+    """Return the place of a rule for a field; ``beside``: the rule may stand next to a move of an object around it."""
+    frames: list[Around] = []
+    before = Around("object", (), ())
+    for step in around:
+        ours, theirs = before.spoke + step.spoke, before.hub + step.hub
+        if step.container == "wrapped":
+            return _placed(frames, ours, theirs, step.rule, is_whole=True)
+        if step.container == "object" and not isinstance(step.rule, ScopedRules):
+            before = Around("object", ours, theirs, step.rule if isinstance(step.rule, Move) else before.rule)
+            continue
+        if not ours and not theirs:
+            return _whole(frames)
+        frames.append(Around(step.container, ours, theirs, step.rule or before.rule))
+        before = Around("object", (), ())
+    if not (before.spoke or before.hub):
+        return _placed(frames, spoke, hub, None) if spoke or hub else _whole(frames)
+    if not (spoke or hub):
+        return _placed(frames, before.spoke, before.hub, before.rule)
+    if beside or (before.rule is None and before.spoke == before.hub):
+        return _placed(frames, before.spoke + spoke, before.hub + hub, None)
+    return _placed([*frames, before], spoke, hub, None)
+
+
+def _whole(frames: list[Around]) -> Spot:
+    """Return the place of a rule for the innermost list, map or object around."""
+    if not frames:
+        return Spot((), (), is_whole=True)
+    last = frames[-1]
+    return _placed(frames[:-1], last.spoke, last.hub, last.rule, is_whole=True)
+
+
+def _placed(frames: Sequence[Around], spoke: Path, hub: Path, replaced: Rule | None, *, is_whole: bool = False) -> Spot:
+    written = [number for number, frame in enumerate(frames) if isinstance(frame.rule, ScopedRules)]
+    within = next((frames[number].rule for number in reversed(written) if not _is_again(frames[number].rule)), None)
+    scopes = tuple(frames[written[-1] + 1 :] if written else frames)
+    moved = next((frame.rule for frame in scopes if frame.rule is not None), None)
+    return Spot(spoke, hub, scopes, within, moved or replaced, is_whole)
+
+
+def _is_again(rule: Rule | None) -> bool:
+    """Return whether a rule only stands for rules that apply again: they are written where they apply first."""
+    return isinstance(rule, ScopedRules) and rule.is_again
+
+
+def example(schema: Schema | None) -> str:
+    """Return a value with all that a schema requires, as source text; ``…`` stands for what an author has to choose."""
+    if schema is not None and sum(1 for _ in _leaves(schema)) > _MOST_FIELDS:
+        return "{…}"
+    return _example(schema)
+
+
+def _example(schema: Schema | None) -> str:
+    if schema is not None and schema.has_default and not isinstance(schema.default, dict | list):
+        return literal(schema.default)
+    if schema is None or schema.kind not in ("map", "list"):
+        return "…"
+    if schema.kind == "list":
+        count = schema.node.get("minItems") or 0
+        return f"[{', '.join([_example(schema.items)] * min(count, 1))}]"
+    fields = ((json.dumps(name, ensure_ascii=False), schema.field(name)) for name in schema.node.get("required") or ())
+    return f"{{{', '.join(f'{name}: {_example(field)}' for name, field in fields)}}}"
+
+
+def _leaves(schema: Schema) -> Iterator[Any]:
+    for name in schema.required:
+        field = schema.field(name)
+        if field is not None and field.kind == "map" and field.required:
+            yield from _leaves(field)
+        else:
+            yield name
