@@ -33,7 +33,7 @@ async def test_a_late_write_of_a_former_leader_is_refused() -> None:
 
 
 async def test_reports_do_not_get_in_the_way() -> None:
-    """Each of many replicas reports while a revision is rolled out, and each report would fail the leader's next write."""
+    """Each replica reports while a revision is rolled out, and each report would fail the next write of the leader."""
     cluster = MemoryCluster()
     records = Records(cluster, "default")
     known = await records.write(await records.read(CRD), rules="r", active="a", revisions={"a": "QQ=="})
