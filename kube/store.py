@@ -14,6 +14,7 @@ A ``Store`` has all objects of one resource, indexed, and the last changes. It d
 - a reader learns of a change only after the store has it;
 - an older object never replaces a newer one of the same uid: the results of our own writes may be ahead of the watch
   (since Kubernetes 1.35 resourceVersions may be compared as numbers, KEP-5504; with etcd they always were numbers);
+- an object that is nested too deeply to be decoded is in no store, and an error in the log names it;
 - an update that does not change the kept part of an object is not a change, and readers do not see it;
 - after a gap, or when a reader is too far behind, the reader has to list again.
 """
@@ -21,6 +22,7 @@ A ``Store`` has all objects of one resource, indexed, and the last changes. It d
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
@@ -33,9 +35,9 @@ import msgspec
 
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster, PatchType, Reply
-from restow.kube.errors import api_error, first_error
+from restow.kube.errors import TooDeep, api_error, first_error
 from restow.kube.resources import Object, Resource
-from restow.kube.watch import Key, Selection, watch_parts
+from restow.kube.watch import Key, Selection, key_of, watch_parts
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, ListedPart, Modified, WatchEvent
 
 __all__ = [
@@ -45,6 +47,8 @@ __all__ = [
     "TooOld",
 ]
 
+
+_log = logging.getLogger(__name__)
 
 _KEPT_CHANGES = 4096
 
@@ -126,9 +130,11 @@ class Store:
                 self._list(self._transformed(items), version)
                 return True
             case Added(item=item) | Modified(item=item):
-                return self._put(self._transform(item.json()))
+                kept = self._read(item)
+                return self._put(kept) if kept is not None else self._leave_out(item)
             case Deleted(item=item):
-                return self._remove(self._transform(item.json()))
+                kept = self._read(item)
+                return self._remove(kept) if kept is not None else self._leave_out(item)
             case Bookmark():
                 return False
 
@@ -168,7 +174,23 @@ class Store:
         return islice(self._changes, len(self._changes) - behind, None)
 
     def _transformed(self, items: Iterable[Item]) -> Iterator[dict[str, Any]]:
-        return (self._transform(item.json()) for item in items)
+        return (kept for item in items if (kept := self._read(item)) is not None)
+
+    def _read(self, item: Item) -> dict[str, Any] | None:
+        """Return the kept part of an object; None if it cannot be decoded."""
+        try:
+            return self._transform(item.json())
+        except TooDeep as error:
+            _log.error("%s. Until then it counts as deleted", error)
+            return None
+
+    def _leave_out(self, item: Item) -> bool:
+        """Remove an object whose new state cannot be decoded, as if it were deleted."""
+        known = self._objects.get(key_of(item))
+        if known is None:
+            return False
+        metadata = known["metadata"] | {"resourceVersion": item.metadata.resource_version}
+        return self._remove({**known, "metadata": metadata})
 
     def _list_part(self, part: ListedPart) -> bool:
         if part.first:

@@ -1,19 +1,22 @@
 """The events of a list-watch, and the decoding of pages and watch lines. Pure.
 
 Envelopes are typed. An object stays as received (``Item.raw``) until a consumer decodes what it needs, so an object
-that one consumer cannot read never breaks the stream. Source of the formats: Kubernetes API concepts, "Efficient
-detection of changes".
+that one consumer cannot read never breaks the stream. The same applies to an object that is nested too deeply for the
+decoder: its page or event is cut without recursion (``restow.kube.nesting``).
+
+Source of the formats: Kubernetes API concepts, "Efficient detection of changes".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from restow.kube.errors import BadReply, api_error, read_json
+from restow.kube.errors import BadReply, TooDeep, api_error, read_json
+from restow.kube.nesting import elements, take
 from restow.kube.resources import qualified_name
 
 __all__ = [
@@ -58,7 +61,8 @@ class Item:
         """Decode the object.
 
         Raises:
-            BadReply: the item is not a JSON object, or is nested too deeply.
+            TooDeep: the object is nested too deeply.
+            BadReply: the item is not a JSON object.
         """
         return self.decode(_document)
 
@@ -66,6 +70,7 @@ class Item:
         """Decode the part of the object that a decoder describes.
 
         Raises:
+            TooDeep: the object is nested too deeply.
             BadReply: the object does not have the decoder's shape.
         """
         name = qualified_name(self.metadata.namespace, self.metadata.name)
@@ -168,6 +173,7 @@ class _ErrorCode(msgspec.Struct, frozen=True):
 
 _list = msgspec.json.Decoder(_List)
 _object = msgspec.json.Decoder(_Object)
+_metadata = msgspec.json.Decoder(Metadata)
 _envelope = msgspec.json.Decoder(_Envelope)
 _error_code = msgspec.json.Decoder(_ErrorCode)
 _document = msgspec.json.Decoder(dict[str, Any])
@@ -181,8 +187,8 @@ def read_page(body: bytes, target: str) -> Page:
         BadReply: the body is not a list, or has no resourceVersion to watch from.
     """
     what, otherwise = f"list {target}", "the answer is not a list"
-    page = read_json(_list, body, what, otherwise)
-    items = tuple(Item(read_json(_object, raw, what, otherwise).metadata, raw) for raw in page.items or ())
+    page, found = _read_list(body, what, otherwise)
+    items = tuple(Item(_read_metadata(raw, what, otherwise), raw) for raw in found)
     if not page.metadata.resource_version:
         msg = f"list {target}: the answer has no resourceVersion, so it cannot be watched"
         raise BadReply(msg)
@@ -197,11 +203,11 @@ def read_event(line: bytes, target: str) -> WatchEvent:
         BadReply: the line is not an event: it is cut off, or plain text of a proxy.
     """
     what, otherwise = f"watch {target}", f"a line of {len(line)} bytes is not an event"
-    envelope = read_json(_envelope, line, what, otherwise)
+    envelope = _read_envelope(line, what, otherwise)
     if envelope.type == "ERROR":
         status = read_json(_error_code, envelope.object, what, otherwise).code
         raise api_error(status=status, body=bytes(envelope.object), headers={}, verb="watch", target=target)
-    metadata = read_json(_object, envelope.object, what, otherwise).metadata
+    metadata = _read_metadata(envelope.object, what, otherwise)
     if not metadata.resource_version:
         msg = f"watch {target}: an event without resourceVersion"
         raise BadReply(msg)
@@ -211,3 +217,40 @@ def read_event(line: bytes, target: str) -> WatchEvent:
         msg = f"watch {target}: an event of an unknown type"
         raise BadReply(msg)
     return _CHANGES[envelope.type](Item(metadata, envelope.object))
+
+
+def _read_list(body: bytes, what: str, otherwise: str) -> tuple[_List, Sequence[msgspec.Raw]]:
+    """Read the envelope of a list, and its objects as received."""
+    try:
+        page = read_json(_list, body, what, otherwise)
+    except TooDeep:
+        rest, value = _taken(body, "items", what, otherwise)
+        found = elements(value) if value else []
+        return read_json(_list, rest, what, otherwise), [msgspec.Raw(each) for each in found]
+    return page, page.items or ()
+
+
+def _read_envelope(line: bytes, what: str, otherwise: str) -> _Envelope:
+    try:
+        return read_json(_envelope, line, what, otherwise)
+    except TooDeep:
+        rest, value = _taken(line, "object", what, otherwise)
+        return msgspec.structs.replace(read_json(_envelope, rest, what, otherwise), object=msgspec.Raw(value))
+
+
+def _read_metadata(raw: msgspec.Raw, what: str, otherwise: str) -> Metadata:
+    try:
+        return read_json(_object, raw, what, otherwise).metadata
+    except TooDeep:
+        _, metadata = _taken(bytes(raw), "metadata", what, otherwise)
+        # Entries about fields are nested as deeply as the fields.
+        rest, _ = _taken(metadata, "managedFields", what, otherwise)
+        return read_json(_metadata, rest, what, otherwise)
+
+
+def _taken(text: bytes, key: str, what: str, otherwise: str) -> tuple[bytes, bytes]:
+    try:
+        return take(text, key)
+    except ValueError as error:
+        msg = f"{what}: {otherwise} ({error})"
+        raise BadReply(msg) from error

@@ -25,6 +25,7 @@ from restow.conversion.certificates.wiring.need import why_not_none
 from restow.conversion.operate import gates
 from restow.conversion.operate.gates import Gate, listed, mistakes, target_of
 from restow.conversion.operate.members import LeasesOfReplicas
+from restow.conversion.operate.records import Records
 from restow.conversion.operate.rehearsal import Rehearsals
 from restow.conversion.operate.revisions import (
     BREAK_GLASS,
@@ -34,7 +35,6 @@ from restow.conversion.operate.revisions import (
     Revision,
     RevisionRecord,
     StepState,
-    record_name,
 )
 from restow.conversion.operate.targets import CrdFinder, RulesByTarget
 from restow.conversion.operate.wiring import REFUSING, STEPS, At, RulesStep, WiringGate
@@ -117,6 +117,7 @@ class RulesReconciler:
         self._leases = LeasesOfReplicas(cluster, namespace, clock)
         self._rules = RulesByTarget()
         self._analyses: dict[str, _Analysis] = {}
+        self._records = Records(cluster, namespace)
         self._rehearsals = Rehearsals(cluster, clock)
         self._claims: dict[str, str] = {}  # the rules that convert claims, by the name of the claims' CRD
         self._wiring = WiringGate(cluster, at)
@@ -209,7 +210,7 @@ class RulesReconciler:
                 self._rules.wait_no_more(name)
         except CrdError as error:
             return _Look((Gate(gates.ANALYZED, False, "BadCRD", str(error)),), after=_LATER)
-        record = None if crd is None else await self._record(crd.name)
+        record = None if crd is None else await self._records.read(crd.name)
         crd_name = "" if crd is None else crd.name
         if (older := self._rules.older(name)) is not None:
             said = f"{older} is older and counts for {target[1]}.{target[0]}; delete one of both"
@@ -219,7 +220,8 @@ class RulesReconciler:
             return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),), crd_name, record)
         if crd is None or record is None:
             said = f"there is no CustomResourceDefinition of {target[1]}.{target[0]}: install it"
-            return _Look((Gate(gates.ANALYZED, False, "NoCRD", said),), after=_LATER)
+            before = (document.get("status") or {}).get("crd") or ""  # its record is needed for the deletion
+            return _Look((Gate(gates.ANALYZED, False, "NoCRD", said),), before, after=_LATER)
         claim = await self._wiring.claim_of(crd)
         if isinstance(claim, str):
             return _Look((Gate(gates.ANALYZED, False, "Claims", claim),), crd_name, record, _LATER)
@@ -261,7 +263,7 @@ class RulesReconciler:
             if gate.state is not True:
                 # A revision that is already served continues to be served.
                 return _Look((*passed, gate), crd.name, record, after)
-            record = await self._write(record, rehearsed=revision.name, rules=name)
+            record = await self._records.write(record, rehearsed=revision.name, rules=name)
         if recovers:
             said = "the CustomResourceDefinition calls this webhook already, so objects are rehearsed once it serves"
             passed.append(Gate(gates.REHEARSED, True, "Recovering", said))
@@ -273,7 +275,7 @@ class RulesReconciler:
             return _Look(tuple(passed), crd.name, record, _SOON)
         composite, steps = composite_of(crd.document), await self._states(name, record, revision)
         if (record.wired, record.composite, record.steps) != (True, composite, steps):
-            record = await self._write(record, wired=True, composite=composite, steps=steps)
+            record = await self._records.write(record, wired=True, composite=composite, steps=steps)
         record = await self._end_steps(record, crds, revision.hub)
         gate = await self._wiring.pass_(crds, record, revision.hub)
         waits = None if gate.state and StepState.ENDING not in record.steps.values() else _SOON
@@ -299,7 +301,7 @@ class RulesReconciler:
             if not any(step.name in report.steps for report in reports):
                 await self._wiring.end_step(step, crds, hub)
                 left = {name: state for name, state in record.steps.items() if name != step.name}
-                record = await self._write(record, steps=left)
+                record = await self._records.write(record, steps=left)
         return record
 
     async def _live_reports(self, record: RevisionRecord) -> list[Report]:
@@ -311,8 +313,11 @@ class RulesReconciler:
     ) -> tuple[Gate, RevisionRecord]:
         """Make every live replica compile the revision, then serve it."""
         live = await self._leases.live()
-        if revision.name not in (record.active, record.candidate):
-            record = await self._write(
+        spoilt = any(report.problem for report in record.reports.values()) and (
+            record.revisions.get(revision.name) != await asyncio.to_thread(lambda: revision.body)
+        )
+        if spoilt or revision.name != record.candidate or revision.name not in record.revisions:
+            record = await self._records.write(
                 record,
                 live=live,
                 rules=name,
@@ -321,7 +326,11 @@ class RulesReconciler:
                 revisions={revision.name: revision.body},
             )
         reports = {each: record.reports.get(each) for each in live}
-        problems = [f"{each}: {report.problem}" for each, report in reports.items() if report and report.problem]
+        problems = [
+            f"{each}: {report.problem}"
+            for each, report in reports.items()
+            if report and report.problem and revision.name not in report.compiled
+        ]
         if problems:
             return Gate(gates.SERVING, False, "CannotCompile", "; ".join(sorted(problems))), record
         if record.active != revision.name:
@@ -329,9 +338,9 @@ class RulesReconciler:
             if waits or not live:
                 said = f"revision {revision.name} is compiled by {_share(live, waits)}"
                 return Gate(gates.SERVING, False, "Compiling", said), record
-            record = await self._write(record, live=live, active=revision.name, active_generation=generation)
+            record = await self._records.write(record, live=live, active=revision.name, active_generation=generation)
         elif record.active_generation != generation:
-            record = await self._write(record, live=live, active_generation=generation)
+            record = await self._records.write(record, live=live, active_generation=generation)
         waits = [each for each, report in reports.items() if not report or report.serves != revision.name]
         if waits or not live:
             said = f"revision {revision.name} is served by {_share(live, waits)}"
@@ -345,73 +354,46 @@ class RulesReconciler:
         """Release a deleted object's CRD; return the obstacle, or None once the object is gone."""
         name, target = document["metadata"]["name"], target_of(document)
         crd = None if target is None else await self._crds.find(*target)
-        record = None if crd is None else await self._record(crd.name)
-        breaks = BREAK_GLASS in (document["metadata"].get("annotations") or {})
-        if crd is not None and record is not None and record.rules == name:
-            ours = await self._wiring.is_named(crd, record)
-            claim = await self._wiring.claim_of(crd)
-            crds = (crd, claim) if isinstance(claim, Crd) else (crd,)
-            needed = next(filter(None, map(why_not_none, crds)), "") if ours else ""
-            if needed and not breaks:
-                said = f"{needed}. To delete the rules nevertheless, add the annotation {BREAK_GLASS}"
-                gate = Gate(gates.WIRED, False, "DeletionBlocked", said)
-                return _Look((*_all_passed_but_wired(), gate), crd.name, record, _LATER)
-            if record.wired:
-                record = await self._write(record, wired=False)
-            if any(report.wires or report.steps for report in await self._live_reports(record)):
-                gate = Gate(gates.WIRED, False, "Releasing", "replicas stop writing the CustomResourceDefinition")
-                return _Look((*_all_passed_but_wired(), gate), crd.name, record, _SOON)
-            for step in STEPS:
-                if step.name in record.steps:
-                    await self._wiring.end_step(step, crds, str(document["spec"]["hub"]))
-            if ours and not needed:
-                try:
-                    await self._wiring.undo(crd, record)
-                except WiringRefused as error:
-                    gate = Gate(gates.WIRED, False, "DeletionBlocked", str(error))
-                    return _Look((*_all_passed_but_wired(), gate), crd.name, record, _LATER)
-            await self._drop_record(crd.name)
-        elif crd is None and document.get("status", {}).get("crd"):
-            await self._drop_record(document["status"]["crd"])
+        known = (document.get("status") or {}).get("crd") if crd is None else crd.name
+        record = await self._records.read(known) if known else None
+        if record is not None and record.rules == name:
+            if (obstacle := await self._undo(document, crd, record)) is not None:
+                return _Look((*_all_passed_but_wired(), obstacle[0]), record.crd, record, obstacle[1])
+            await self._records.drop(record.crd)
         self._forget(name)
         finalizers = [each for each in document["metadata"]["finalizers"] if each != FINALIZER]
         await self._set_finalizers(document, finalizers)
         _log.info("%s: released", name)
         return None
 
+    async def _undo(
+        self, document: Mapping[str, Any], crd: Crd | None, record: RevisionRecord
+    ) -> tuple[Gate, float] | None:
+        """Undo the wiring of a CRD that may be gone; return the obstacle, and when to try again."""
+        ours = crd is not None and await self._wiring.is_named(crd, record)
+        crds = record.targets() if crd is None else (crd,)
+        if crd is not None and isinstance(claim := await self._wiring.claim_of(crd), Crd):
+            crds = (crd, claim)
+        needed = next(filter(None, map(why_not_none, crds)), "") if ours else ""
+        if needed and BREAK_GLASS not in (document["metadata"].get("annotations") or {}):
+            said = f"{needed}. To delete the rules nevertheless, add the annotation {BREAK_GLASS}"
+            return Gate(gates.WIRED, False, "DeletionBlocked", said), _LATER
+        if record.wired:
+            record = await self._records.write(record, wired=False)
+        if any(report.wires or report.steps for report in await self._live_reports(record)):
+            said = "replicas stop writing the CustomResourceDefinition"
+            return Gate(gates.WIRED, False, "Releasing", said), _SOON
+        for step in STEPS:
+            if step.name in record.steps and crds:
+                await self._wiring.end_step(step, crds, str(document["spec"]["hub"]))
+        if crd is not None and ours and not needed:
+            try:
+                await self._wiring.undo(crd, record)
+            except WiringRefused as error:
+                return Gate(gates.WIRED, False, "DeletionBlocked", str(error)), _LATER
+        return None
+
     # Writes
-
-    async def _record(self, crd: str) -> RevisionRecord:
-        try:
-            return RevisionRecord.read((await self._cluster.get(CONFIG_MAPS, record_name(crd), self._namespace)).json())
-        except NotFound:
-            return RevisionRecord(crd)
-
-    async def _write(
-        self, record: RevisionRecord, *, live: frozenset[str] | None = None, **changes: Any
-    ) -> RevisionRecord:
-        """Write the leader's entries; return the record from the API server's answer."""
-        body = record.patch(live=live, **changes)
-        encoded, name = msgspec.json.encode(body), record_name(record.crd)
-        try:
-            reply = await self._cluster.patch(CONFIG_MAPS, name, encoded, self._namespace, patch_type=PatchType.MERGE)
-        except NotFound:
-            whole = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": name, "labels": {LABEL: "rules"}},
-                **{
-                    part: {key: text for key, text in found.items() if text is not None} for part, found in body.items()
-                },
-            }
-            reply = await self._cluster.create(CONFIG_MAPS, msgspec.json.encode(whole), self._namespace)
-        return RevisionRecord.read(reply.json())
-
-    async def _drop_record(self, crd: str) -> None:
-        try:
-            await self._cluster.delete(CONFIG_MAPS, record_name(crd), self._namespace)
-        except NotFound:
-            return
 
     async def _set_finalizers(self, document: Mapping[str, Any], finalizers: list[str]) -> Mapping[str, Any]:
         metadata = document["metadata"]

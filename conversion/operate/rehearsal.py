@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from restow.conversion.compile.graph import Graph
 from restow.conversion.explain.model import leaves
 from restow.conversion.explain.roundtrip import BrokenLaw, round_trips
@@ -23,15 +25,18 @@ from restow.conversion.operate.revisions import Revision
 from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.clock import Clock
-from restow.kube.errors import Forbidden, Gone, NotFound, ServerError
+from restow.kube.errors import Forbidden, Gone, NotFound, ServerError, TooDeep
 from restow.kube.pager import DOCUMENTS, read_list_page
-from restow.kube.resources import qualified_name
+from restow.kube.resources import Resource, qualified_name
+from restow.kube.watchevents import read_page
 
 __all__ = ["Rehearsal", "Rehearsals"]
 
 #: The most failures and differing fields that are named.
 _NAMED: Final = 20
 _FIELDS: Final = 3
+
+_TOO_DEEP: Final = "it is nested too deeply to be read here; make it flatter, or delete it"
 
 _LATER: Final = 30.0  # seconds until the next attempt if objects cannot be listed
 _AGAIN: Final = (30.0, 900.0)  # seconds after a failed rehearsal: the first delay, and the longest
@@ -137,21 +142,37 @@ class Rehearsal:
             resource = crd.resource_at(crd.storage.name)
             try:
                 page = await read_list_page(cluster, resource, DOCUMENTS, limit=self.page_size, token=self._continue)
+                items, token = page.items or [], page.metadata.continue_
+                self.remaining = page.metadata.remaining_item_count or 0
+            except TooDeep:
+                items, token = await self._readable(cluster, resource)
             except Gone:
                 self.objects = self.failed = self.remaining = self._at = 0
                 self.failures.clear()
                 self._continue = ""
                 return
-            for item in page.items or ():
+            for item in items:
                 self._look({"apiVersion": resource.api_version, "kind": crd.kind, **item})
                 await asyncio.sleep(0)
-            self._continue = page.metadata.continue_
-            self.remaining = page.metadata.remaining_item_count or 0
+            self._continue = token
             if not self._continue:
                 self._at += 1
                 self.done = self._at == len(self.crds)
             if self.done:
                 return
+
+    async def _readable(self, cluster: Cluster, resource: Resource) -> tuple[list[dict[str, Any]], str]:
+        """Read a page with objects that are nested too deeply, which fail; return the others, and the next token."""
+        params = {"limit": str(self.page_size)} | ({"continue": self._continue} if self._continue else {})
+        page = read_page((await cluster.list_page(resource, params=params)).body, resource.full_name)
+        items = []
+        for item in page.items:
+            try:
+                items.append(item.json())
+            except TooDeep:
+                self.objects += 1
+                self._fail({"metadata": to_builtins(item.metadata)}, _TOO_DEEP)
+        return items, page.continue_token
 
     def _look(self, obj: dict[str, Any]) -> None:
         self.objects += 1

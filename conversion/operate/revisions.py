@@ -18,6 +18,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -214,6 +215,7 @@ class RevisionRecord:
         steps: the admission steps that may have a webhook configuration, by their names.
         revisions: the stored form of each revision, by name.
         reports: the reports of the replicas, by their names.
+        version: the resourceVersion of the ConfigMap; empty if there is none.
     """
 
     crd: str
@@ -228,6 +230,7 @@ class RevisionRecord:
     steps: Mapping[str, StepState] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[str, Report] = field(default_factory=dict)
+    version: str = ""
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> RevisionRecord:
@@ -256,7 +259,15 @@ class RevisionRecord:
             reports={
                 name.removeprefix(_REPLICA): _report(text) for name, text in data.items() if name.startswith(_REPLICA)
             },
+            version=document["metadata"].get("resourceVersion") or "",
         )
+
+    def targets(self) -> tuple[Crd, ...]:
+        """Return the CRDs of the served revision, for when they are gone; none if no revision can be read."""
+        for name in filter(self.revisions.get, (self.active, self.candidate)):
+            with suppress(RevisionUnreadable):
+                return Revision.read(name, self.revisions[name]).targets()
+        return ()
 
     def patch(self, *, live: frozenset[str] | None = None, **changes: Any) -> dict[str, Any]:
         """Return the merge patch of the leader's own entries; it removes reports of replicas that are not ``live``.
@@ -283,7 +294,7 @@ class RevisionRecord:
         needed = {after["active"], after["candidate"]}
         added: Mapping[str, str] = changes.get("revisions", {})
         binary: dict[str, str | None] = {f"revision.{name}": None for name in self.revisions if name not in needed}
-        binary |= {f"revision.{name}": body for name, body in added.items() if name not in self.revisions}
+        binary |= {f"revision.{name}": body for name, body in added.items() if self.revisions.get(name) != body}
         return {"data": data, "binaryData": binary}
 
 

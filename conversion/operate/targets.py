@@ -5,6 +5,7 @@ A ``ConversionRules`` object names group and kind; a CRD is named after its plur
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,7 +34,7 @@ class CrdFinder:
     clock: Clock = SYSTEM_CLOCK
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
     _kinds: dict[str, str] = field(default_factory=dict)
-    _listed: tuple[float, tuple[str, ...]] | None = None
+    _listed: tuple[float, dict[str, None]] | None = None
 
     async def find(self, group: str, kind: str) -> Crd | None:
         """Return the current CRD; None if the cluster has none.
@@ -48,7 +49,7 @@ class CrdFinder:
             if crd is not None and crd.kind == kind:
                 return crd
             del self._names[group, kind]
-        for name in await self._all():
+        for name in tuple(await self._all()):
             if name.partition(".")[2] != group or self._kinds.get(name, kind) != kind:
                 continue
             crd = await self._read(name)
@@ -60,6 +61,8 @@ class CrdFinder:
 
     def changed(self, name: str) -> tuple[str, str] | None:
         """Record that a CRD was written or deleted; return the group and kind for which it was found, if any."""
+        if self._listed is not None:  # a new CRD, for which rules may wait, is younger than the list of names
+            self._listed[1][name] = None
         kind = self._kinds.pop(name, None)
         return None if kind is None else (name.partition(".")[2], kind)
 
@@ -71,12 +74,12 @@ class CrdFinder:
         self._kinds[name] = crd.kind
         return crd
 
-    async def _all(self) -> tuple[str, ...]:
+    async def _all(self) -> Iterable[str]:
         now = self.clock.monotonic()
         if self._listed is not None and now - self._listed[0] < _FRESH_S:
             return self._listed[1]
         pages = list_pages(self.cluster, CRDS, limit=_PAGE, metadata_only=True)
-        names = tuple([item["metadata"]["name"] async for page in pages for item in page])
+        names = dict.fromkeys([item["metadata"]["name"] async for page in pages for item in page])
         self._listed = (now, names)
         return names
 

@@ -13,6 +13,8 @@ through v1 later.
 
 The API servers are the endpoints of the Service ``kubernetes``, if rights and network allow, and the servers at the
 client's own address: behind a load balancer each new connection may reach another server, so the module opens several.
+
+A server that cannot be reached once is looked at again with the others: it may restart, and lag when it is back.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Forbidden, KubeError, NotFound
+from restow.kube.errors import Forbidden, KubeError, NotFound, TimedOut
 from restow.kube.pager import ObjectList
 from restow.kube.resources import CRDS, ENDPOINT_SLICES
 from restow.kube.retry import RetryingCluster, with_retries
@@ -54,6 +56,9 @@ _CONNECTIONS = 4
 
 _ASIDE_S = 5.0
 """Seconds to try an endpoint: many cannot be reached from outside, and are then only reported."""
+
+_AGAIN_S = 1.0
+"""Seconds to try an endpoint again that has never answered, because every look of a run waits for it."""
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
@@ -159,22 +164,61 @@ class View:
         )
 
 
+@dataclass(slots=True)
+class _Server:
+    """A server with an address of its own.
+
+    Attributes:
+        cluster: the client of the server.
+        named: whether the caller named its address, so that it has to answer.
+        asked, answered: whether it was ever looked at, and ever answered.
+        current_for: uid and generation of the CRD that it was last seen to follow: it never falls behind that again,
+            even if it restarts.
+        noted: whether ``unseen`` names it.
+    """
+
+    cluster: RetryingCluster
+    named: bool = False
+    asked: bool = False
+    answered: bool = False
+    current_for: tuple[str, int] | None = None
+    noted: bool = False
+
+    async def look(self, crd: Crd, again_s: float) -> View | KubeError:
+        """Check the server; one that never answered gets ``again_s`` seconds from the second look on."""
+        brief = self.asked and not (self.named or self.answered)
+        self.asked = True
+        try:
+            async with asyncio.timeout(again_s if brief else None):
+                found = await _look(self.cluster, crd)
+        except TimeoutError:
+            return TimedOut(f"no answer within {again_s:g} s")
+        if isinstance(found, View):
+            self.answered = True
+            if not found.behind(crd):
+                self.current_for = (crd.uid, crd.generation)
+        return found
+
+
 class ApiServers:
     """The API servers of a cluster, as a context manager: ``async with ApiServers(cluster) as servers``.
 
     Args:
         cluster: the client, whose address may lead to several API servers.
         urls: further addresses of API servers, ``https://host:port``.
+        again_s: the seconds to try an endpoint again that has never answered.
 
     Attributes:
-        unseen: sentences about servers that could not be checked.
+        unseen: sentences about servers that could not be checked when they had to be, also if a later look succeeded:
+            what such a server stored before that look is not known.
     """
 
-    def __init__(self, cluster: Cluster, urls: Sequence[str] = ()) -> None:
+    def __init__(self, cluster: Cluster, urls: Sequence[str] = (), *, again_s: float = _AGAIN_S) -> None:
         self._cluster = with_retries(cluster)
         self._urls = urls
+        self._again_s = again_s
         self._stack = AsyncExitStack()
-        self._each: list[RetryingCluster] = []
+        self._each: list[_Server] = []
         self._found = False
         self._turn = asyncio.Lock()
         self.unseen: list[str] = []
@@ -187,11 +231,10 @@ class ApiServers:
         """Open connections to the servers with separate addresses."""
         endpoints = await self._endpoints()
         for url in self._urls:
-            self._each.append(await self._stack.enter_async_context(self._cluster.at(url)))
+            self._each.append(_Server(await self._stack.enter_async_context(self._cluster.at(url)), named=True))
         for url in endpoints:
-            self._each.append(
-                await self._stack.enter_async_context(self._cluster.at(url, _SERVER_NAME, patience_s=_ASIDE_S))
-            )
+            aside = self._cluster.at(url, _SERVER_NAME, patience_s=_ASIDE_S)
+            self._each.append(_Server(await self._stack.enter_async_context(aside)))
         self._found = True
 
     async def _endpoints(self) -> tuple[str, ...]:
@@ -213,7 +256,7 @@ class ApiServers:
         await self._stack.aclose()
 
     async def views(self, crd: Crd) -> list[View]:
-        """Check every server. Concurrent calls take turns, because a check leaves out the servers that have gone.
+        """Check every server. Concurrent calls take turns, because a check notes which servers have gone.
 
         Raises:
             KubeError: the client's own address, or a server of ``urls``, cannot be reached.
@@ -226,24 +269,32 @@ class ApiServers:
             await self._find()
         async with AsyncExitStack() as stack:
             # Both answers of a check use one connection, and so come from one server.
-            at_hand = [await stack.enter_async_context(self._cluster.at()) for _ in range(_CONNECTIONS)]
+            at_hand = [
+                _Server(await stack.enter_async_context(self._cluster.at()), named=True) for _ in range(_CONNECTIONS)
+            ]
             asked = at_hand + self._each
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(_look(each, crd)) for each in asked]
+                tasks = [group.create_task(each.look(crd, self._again_s)) for each in asked]
         found = []
         for server, task in zip(asked, tasks, strict=True):
             view = task.result()
             if isinstance(view, View):
                 found.append(view)
-            elif server in at_hand or server.host in self._urls:
+            elif server.named:
                 raise view
             else:
-                self._each.remove(server)
-                self.unseen.append(
-                    f"the API server at {server.host} cannot be looked at from here ({view.said}), so whether it has "
-                    f"seen the last change of {crd.name} is not known"
-                )
+                self._note(server, crd, view)
         return found
+
+    def _note(self, server: _Server, crd: Crd, error: KubeError) -> None:
+        """Note a server that cannot be checked, unless it is known to follow the CRD."""
+        if server.noted or server.current_for == (crd.uid, crd.generation):
+            return
+        server.noted = True
+        self.unseen.append(
+            f"the API server at {server.cluster.host} could not be looked at from here ({error.said}), so whether it "
+            f"had seen the last change of {crd.name} is not known"
+        )
 
     async def behind(self, crd: Crd) -> str:
         """Return a sentence about the first server that may store an object at another version, else empty.

@@ -133,14 +133,17 @@ class _Conversions:
         )
         await member.join()
         try:
-            await replica.load()
-            # With the CRDs: a rotation of the CA must not continue before all of them have the new one.
-            await self._certificates.prepare()
-            await self._serve(replica, member, stop)
+            # Loading thousands of revisions takes longer than the Lease lasts, and the leader must not go on without
+            # this replica: it would serve what it has loaded.
+            async with run_alongside(member.renew_forever()):
+                await replica.load()
+                # With the CRDs: a rotation of the CA must not continue before all of them have the new one.
+                await self._certificates.prepare()
+                await self._serve(replica, stop)
         finally:
             await member.leave()
 
-    async def _serve(self, replica: Replica, member: Membership, stop: asyncio.Event) -> None:
+    async def _serve(self, replica: Replica, stop: asyncio.Event) -> None:
         settings, webhook = self._settings, self._webhook
         serving = ServingCertificate(
             self._folder / CERTIFICATE,
@@ -164,7 +167,6 @@ class _Conversions:
                 keep_running("certificates", self._certificates.run_forever, ended=ended, clock=clock),
                 keep_running("replica", replica.run, ended=ended, clock=clock),
                 keep_running("events", lambda: self._kept.run(self._cluster), ended=ended, clock=clock),
-                member.renew_forever(),
             ):
                 await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
             await asyncio.wait([leading])  # the end of the task releases the lease

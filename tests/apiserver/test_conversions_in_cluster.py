@@ -393,6 +393,73 @@ async def test_a_lost_record_is_made_again(cluster: HttpCluster, jobs: Jobs, rep
     await jobs.condition("Ready", "True")
 
 
+async def test_a_record_that_others_edited_is_written_again(
+    cluster: HttpCluster, jobs: Jobs, replicas: Replicas
+) -> None:
+    """A revision that is lost would stop the next replica; one that nobody wants would keep Ready False for ever."""
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    active = (await jobs.status())["served"]["revision"]
+
+    async def edit(**parts: Document) -> None:
+        body = json.dumps(parts).encode()
+        await cluster.patch(CONFIG_MAPS, record_name(jobs.name), body, "default", patch_type=PatchType.MERGE)
+
+    async def record() -> Document:
+        found: Document = (await cluster.get(CONFIG_MAPS, record_name(jobs.name), "default")).json()
+        return found
+
+    right = (await record())["binaryData"][f"revision.{active}"]
+    await edit(data={"candidate": "abandoned"}, binaryData={"revision.abandoned": "AAAA"})
+
+    async def tidy() -> bool:
+        found = await record()
+        reports = [text for name, text in found["data"].items() if name.startswith("replica.")]
+        return (
+            found["data"]["candidate"] == active
+            and found.get("binaryData") == {f"revision.{active}": right}
+            and not any("problem" in text for text in reports)
+        )
+
+    await until(tidy, "an abandoned candidate stays")
+    await jobs.condition("Ready", "True")
+    await edit(binaryData={f"revision.{active}": None})
+    await until(tidy, "a lost revision stays lost")
+    await edit(binaryData={f"revision.{active}": "AAAA"})
+    await replicas.start(port=0)
+    await until(tidy, "a spoilt revision stays spoilt")
+    await jobs.condition("Ready", "True")
+
+
+async def test_a_deeply_nested_object_is_named(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """One object that cannot be decoded would leave the rules at their last status, with a reason in the log alone."""
+    await cluster.delete(CRDS, jobs.name)
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    crd = jobs.crd()
+    for version in crd["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["extra"] = loose
+
+    async def created() -> bool:
+        try:
+            await cluster.create(CRDS, json.dumps(crd).encode())
+        except ApiError:
+            return False
+        return True
+
+    await until(created, "the CRD cannot be created again")
+    await jobs.served()
+    await jobs.create("v1", "flat", timeout="30s")
+    body = {"apiVersion": f"{jobs.group}/v1", "kind": "Job", "metadata": {"name": "deep"}, "spec": {"extra": "EXTRA"}}
+    nested = b'{"a":' * 2_000 + b"1" + b"}" * 2_000
+    await cluster.create(jobs.at("v1"), json.dumps(body).encode().replace(b'"EXTRA"', nested), "default")
+    await jobs.declare(jobs.rules())
+    told = await jobs.condition("Rehearsed", "False")
+    assert (told["reason"], told["message"].partition(";")[0]) == (
+        "ObjectsFail",
+        "1 of 2 objects failed: default/deep: it is nested too deeply to be read here",
+    )
+
+
 QUEUE = {"queue": {"type": "string"}}
 
 
@@ -587,6 +654,29 @@ async def test_refusing_ends_without_its_flag_and_with_the_rules(
     await cluster.delete(CONVERSION_RULES, refusing.name)
     await until(lambda: gone(cluster, refusing.name), "the rules stay")
     assert await refusals_gone(refusing)
+
+
+async def test_refusing_ends_with_the_rules_of_a_crd_that_is_gone(
+    cluster: HttpCluster, refusing: Jobs, replicas: Replicas
+) -> None:
+    """Whoever uninstalls both would install the kind again some day, and every write of it would fail."""
+    await refusing.condition("Ready", "True")
+    younger = f"second.{refusing.group}"
+    await refusing.declare(keeping(refusing) | {"metadata": {"name": younger}})
+    await refusing.condition("Conflict", "True", name=younger)
+    await cluster.delete(CRDS, refusing.name)
+    told = await refusing.condition("Analyzed", "False")
+    assert told["reason"] == "NoCRD"
+    await cluster.delete(CONVERSION_RULES, younger)
+    await until(lambda: gone(cluster, younger), "the younger rules stay")
+    assert (await cluster.get(CONFIG_MAPS, record_name(refusing.name), "default")).json()["data"]["rules"] == (
+        refusing.name
+    ), "the record belongs to the older rules"
+    await cluster.delete(CONVERSION_RULES, refusing.name)
+    await until(lambda: gone(cluster, refusing.name), "the rules stay")
+    assert await refusals_gone(refusing)
+    with pytest.raises(NotFound):
+        await cluster.get(CONFIG_MAPS, record_name(refusing.name), "default")
 
 
 PAGE = "docs/conversions-in-cluster.md"

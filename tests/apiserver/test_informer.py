@@ -8,15 +8,16 @@ import logging
 import runpy
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from restow.kube import Informer, Key, PatchType, Store
+from restow.kube import Controller, Informer, Key, PatchType, ReconcileResult, Store
 from restow.kube.client import HttpCluster
-from restow.kube.resources import CONFIG_MAPS, NAMESPACES
+from restow.kube.errors import NotFound
+from restow.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, Resource
 from tests.apiserver.kind import until
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "embedding" / "informer_controller.py"
@@ -70,6 +71,58 @@ async def test_the_store_follows_the_api_server(cluster: HttpCluster, namespace:
         await until(lambda: has({"before", "after"}), "the store has no new object")
         await cluster.delete(CONFIG_MAPS, "before", namespace)
         await until(lambda: has({"after"}), "the store keeps a deleted object")
+
+
+async def test_a_deeply_nested_object_hides_no_other(
+    cluster: HttpCluster, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One object with more levels than the decoder takes would end the informer, and a controller's watch, for ever."""
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names_ = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": loose}}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"things.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names_, "versions": [version]},
+    }
+    await cluster.create(CRDS, json.dumps(crd).encode())
+    things = Resource(group, "v1", "things", namespaced=True)
+
+    async def create(name: str, spec: bytes = b"1") -> bool:
+        whole = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": name}, "spec": "SPEC"}
+        with suppress(NotFound):
+            await cluster.create(things, json.dumps(whole).encode().replace(b'"SPEC"', spec), "default")
+            return True
+        return False
+
+    deep = b'{"a":' * 2_000 + b"1" + b"}" * 2_000
+    await until(lambda: create("flat"), "the CRD is not served")
+    await create("deep", deep)
+    store, reconciled = Store(dict), set[str]()
+
+    async def reconcile(key: Key) -> ReconcileResult:
+        reconciled.add(key.name)
+        return ReconcileResult()
+
+    async def has(*expected: str) -> bool:
+        return {each["metadata"]["name"] for each in store.all()} == set(expected)
+
+    async with running(Informer(cluster, {things: store})), asyncio.TaskGroup() as tasks:
+        controller = tasks.create_task(Controller(cluster, things, reconcile).run())
+        assert await has("flat")
+        await create("deeper", deep)
+        await create("last")
+        await until(lambda: has("flat", "last"), "the store follows no more")
+
+        async def all_reconciled() -> bool:
+            return reconciled == {"flat", "deep", "deeper", "last"}
+
+        await until(all_reconciled, "the controller misses objects")
+        controller.cancel()
+    told = [text for text in caplog.messages if "nested too deeply" in text]
+    assert {text.partition(":")[0] for text in told} == {"default/deep", "default/deeper"}
+    await cluster.delete(CRDS, f"things.{group}")
 
 
 async def test_a_write_through_the_informer_is_in_the_store_when_it_returns(

@@ -124,6 +124,28 @@ async def test_a_watch_ends_in_time() -> None:
         assert [line async for line in lines] == []
 
 
+async def test_an_object_that_is_nested_too_deeply_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """One object of one tenant would end the informer at each start, and with it every controller."""
+    server = Fed(cloudprofiles=[profile(1, x=1)])
+    async with running_informer(server) as informer:
+
+        async def held() -> list[dict[str, Any]]:
+            items: list[dict[str, Any]] = (await informer.list_page(CLOUD_PROFILES)).json()["items"]
+            return items
+
+        nested = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
+        for what in ("MODIFIED", "DELETED"):
+            line = json.dumps({"type": what, "object": profile(2, x="NESTED")}).encode()
+            server.fed.put_nowait(line.replace(b'"NESTED"', nested))
+        async with informer.watch(CLOUD_PROFILES, params=OPEN) as lines:
+            assert await next_line(lines) == ("DELETED", profile(2, x=1))
+        assert await held() == []
+        server.feed("ADDED", profile(3, x=3))
+        while await held() != [profile(3, x=3)]:
+            await asyncio.sleep(0)
+    assert caplog.messages[0].startswith("a: an object is nested too deeply to be read here; make it flatter")
+
+
 async def test_a_resource_that_is_not_served_ends_the_informer() -> None:
     """An operator could not catch the error by its type, or would run on with an empty store."""
 

@@ -121,15 +121,38 @@ def test_an_unreadable_object_is_named_but_not_quoted() -> None:
     assert "size" not in str(caught.value)
 
 
-def test_an_object_that_is_nested_too_deeply_is_one_sentence() -> None:
-    """Python's recursion limit ends decoding: a traceback, from wherever a tenant's object is read."""
-    deep = b'{"metadata":{"name":"a","resourceVersion":"1"},"spec":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}"
-    page = b'{"metadata":{"resourceVersion":"2"},"items":[' + deep + b"]}"
-    for read in (
-        lambda: read_page(page, "widgets"),
-        lambda: read_event(b'{"type":"ADDED","object":' + deep + b"}", "widgets"),
-        lambda: Reply(page).json(),
-    ):
-        with pytest.raises(TooDeep, match="nested too deeply") as caught:
-            read()
+NESTED = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
+DEEP = (
+    b'{"spec":' + NESTED + b',"metadata":{"managedFields":[' + NESTED + b'],"name":"a","namespace":"b",'
+    b'"resourceVersion":"1"}}'
+)
+
+
+def test_an_object_that_is_nested_too_deeply_hides_no_other() -> None:
+    """One object of a tenant would end each list and each watch of its kind, and with them all controllers."""
+    flat = b'{"metadata":{"name":"c","resourceVersion":"1"},"spec":"items"}'
+    page = read_page(
+        b'{"metadata":{"resourceVersion":"2","continue":"x"},"items":[' + flat + b"," + DEEP + b"," + flat + b"]}",
+        "widgets",
+    )
+    assert [item.metadata.name for item in page.items] == ["c", "a", "c"]
+    assert (page.resource_version, page.continue_token) == ("2", "x")
+    assert page.items[0].json()["spec"] == "items"
+    event = read_event(b'{"type":"MODIFIED","object":' + DEEP + b"}", "widgets")
+    assert isinstance(event, Modified)
+    for item in (page.items[1], event.item):
+        with pytest.raises(TooDeep, match=r"^b/a: an object is nested too deeply") as caught:
+            item.json()
         assert not caught.value.may_pass
+
+
+def test_a_deep_answer_of_another_kind_is_a_bad_reply() -> None:
+    """A proxy's answer, or one that is cut off, would be read as an empty list."""
+    for body in (b'{"items":[' + DEEP, b'{"items":[' + DEEP + b"]}", b"[" + DEEP + b"]", b'{"list":' + DEEP + b"}"):
+        with pytest.raises(BadReply):
+            read_page(body, "widgets")
+    for line_ in (b'{"type":"ADDED","object":' + DEEP, b'{"other":' + DEEP + b"}"):
+        with pytest.raises(BadReply):
+            read_event(line_, "widgets")
+    with pytest.raises(TooDeep, match="nested too deeply"):
+        Reply(DEEP).json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -72,6 +73,93 @@ async def test_two_looks_at_a_server_that_left_do_not_disturb_each_other() -> No
     async with ApiServers(RetryingCluster(cluster, patience_s=0.0)) as servers:
         assert await asyncio.gather(servers.behind(cluster.crd), servers.behind(cluster.crd)) == ["", ""]
         assert len(servers.unseen) == 1 and "https://10.0.0.1:6443" in servers.unseen[0]
+
+
+class Restarting(Several):
+    """One more API server, whose process ends and comes back; ``behind`` is how many generations it lags by."""
+
+    def __init__(self) -> None:
+        super().__init__("10.0.0.1")
+        self.up = False
+        self.behind = 0
+        self.asked = 0
+
+    @asynccontextmanager
+    async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[Cluster]:
+        yield _Restarted(host, self) if host else self
+
+
+class _Restarted(MemoryCluster):
+    def __init__(self, host: str, world: Restarting) -> None:
+        super().__init__()
+        self.host = host
+        self._world = world
+
+    async def get(self, *given: Any, **more: Any) -> Reply:
+        self._world.asked += 1
+        if not self._world.up:
+            msg = "the connection was refused"
+            raise Unreachable(msg)
+        found = (await self._world.get(*given, **more)).json()
+        found["metadata"]["generation"] -= self._world.behind
+        return Reply(json.dumps(found).encode())
+
+    async def discover(self, path: str) -> Reply:
+        return await self._world.discover(path)
+
+
+async def test_a_server_that_comes_back_is_looked_at_again() -> None:
+    """A server that restarts, and lags, would store at the old version after one failed look, and the proof say yes."""
+    cluster = Restarting()
+    async with ApiServers(RetryingCluster(cluster, patience_s=0.0)) as servers:
+        assert await servers.behind(cluster.crd) == ""
+        assert len(servers.unseen) == 1
+        cluster.up, cluster.behind = True, 1
+        assert "https://10.0.0.1:6443 has not seen the last change" in await servers.behind(cluster.crd)
+        cluster.behind = 0
+        assert await servers.behind(cluster.crd) == ""
+        assert len(servers.unseen) == 1, "what it stored before that look is not known"
+
+
+async def test_a_server_that_was_seen_may_go() -> None:
+    """A server that has seen the change stores at its version also after a restart: a note would be a false alarm."""
+    cluster = Restarting()
+    cluster.up = True
+    async with ApiServers(RetryingCluster(cluster, patience_s=0.0)) as servers:
+        assert await servers.behind(cluster.crd) == ""
+        cluster.up = False
+        assert await servers.behind(cluster.crd) == ""
+        assert servers.unseen == []
+        assert cluster.asked == 2
+
+
+async def test_a_server_out_of_reach_costs_little_after_its_first_look() -> None:
+    """Endpoints drop packets of clients outside of the cluster: each look of each CRD would wait for them in full."""
+
+    class Silent(Restarting):
+        async def wait(self) -> None:
+            self.asked += 1
+            if self.asked > 1:
+                await asyncio.Event().wait()
+            msg = "no answer came"
+            raise Unreachable(msg)
+
+        @asynccontextmanager
+        async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[Cluster]:
+            if host:
+                silent = MemoryCluster()
+                silent.host = host
+                silent.before = lambda _request: self.wait()
+                yield silent
+            else:
+                yield self
+
+    cluster = Silent()
+    async with ApiServers(RetryingCluster(cluster, patience_s=0.0), again_s=0.01) as servers:
+        for _ in range(3):
+            assert await servers.behind(cluster.crd) == ""
+        assert cluster.asked == 3
+        assert len(servers.unseen) == 1
 
 
 class Shapeless(Several):
