@@ -137,13 +137,15 @@ def survivors(name: str) -> list[str]:
     """Mutate one target; return the names of the mutants that no test noticed."""
     prepare(TARGETS[name])
     mutmut = Path(sys.executable).with_name("mutmut")
+    sources = TREE / "mutants" / "src"
+    sources.mkdir(parents=True)  # an interpreter that starts with a missing folder on its path never looks there again
     limit = float(os.environ.get("MUTANTS_LIMIT", "0")) or None
     processes = os.environ.get("MUTANTS_PROCESSES", "1")
     try:
         subprocess.run(
             [mutmut, "run", "--max-children", processes],
             cwd=TREE,
-            env=os.environ | {"PYTHONPATH": str(TREE / "mutants" / "src")},  # for the processes that tests start
+            env=os.environ | {"PYTHONPATH": str(sources)},  # for the processes that tests start
             check=False,
             timeout=limit,
         )

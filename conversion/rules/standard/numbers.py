@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from restow.conversion.model.values import ABSENT, INTEGERS
+from restow.conversion.model.values import ABSENT, INTEGERS, is_int64
 from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Remembered, Rule, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.numbertexts import (
     BILLIONTHS,
@@ -330,12 +330,12 @@ def _quick_text(write: _Write, unit: str, form: QuantityFormat) -> Callable[[Any
 
 @dataclass(frozen=True, slots=True)
 class _QuickText:
-    """Returns the text of an integer: a canonical text of a multiple of the unit, which therefore comes back."""
+    """Returns the text of an integer of 64 bits: a canonical text of a multiple of the unit, which comes back."""
 
     write: _Write
 
     def __call__(self, value: Any) -> Any:
-        return self.write(value) if value.__class__ is int else ABSENT
+        return self.write(value) if value.__class__ is int and is_int64(value) else ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,8 +422,8 @@ def _ratio(factor: Any) -> Fraction | None:
 
 
 def _times(factor: Fraction) -> Inline:
-    """Return a shortcut that multiplies an integer by the factor if the product is an integer, which comes back."""
-    most = int((INTEGERS - 1) / abs(factor))
+    """Return a shortcut that multiplies an integer by the factor if both have 64 bits: the number comes back."""
+    most = min(INTEGERS - 1, int((INTEGERS - 1) / abs(factor)))
     is_whole = f"VALUE.__class__ is int and {-most} <= VALUE <= {most}"
     times = "VALUE" if factor.numerator == 1 else f"VALUE * {factor.numerator}"
     if factor.denominator == 1:

@@ -31,8 +31,13 @@ FULL = [
 SHOWN = {"classification": "supported", "expirationDate": "2025-09-01T00:00:00Z"}
 SHORT = [stage("preview"), stage("deprecated", "2025-06-01")]
 HIDDEN = [stage("preview", "2036-02-07"), stage("expired", "2037-01-01")]
+UNAVAILABLE = [stage("unavailable")]
+ENDING = [*UNAVAILABLE, stage("expired", "2037-01-01")]
 
-STORED = at_time(profile(spec_with(v1_27_0={}, v1_28_0=FULL, v1_29_0=SHORT, v2_0_0=HIDDEN, v1_30_0=FULL)), NOW)
+SPEC = spec_with(
+    v1_27_0={}, v1_28_0=FULL, v1_29_0=SHORT, v2_0_0=HIDDEN, v1_30_0=FULL, v2_1_0=UNAVAILABLE, v2_2_0=ENDING
+)
+STORED = at_time(profile(SPEC), NOW)
 
 
 def day(text: str) -> str:
@@ -139,6 +144,34 @@ ROWS: list[Any] = [
         [stage("supported"), stage("expired", "2036-06-01")],
         [],
         id="a-hidden-version-with-a-date-alone",
+    ),
+    pytest.param(
+        "2.1.0",
+        {},
+        UNAVAILABLE,
+        ["Kubernetes 2.1.0 stays hidden: no stage of its lifecycle has started; change lifecycle at v1beta2"],
+        id="a-version-that-is-unavailable-for-good",
+    ),
+    pytest.param(
+        "2.1.0",
+        {"classification": "supported"},
+        [stage("supported")],
+        [],
+        id="a-version-that-is-unavailable-for-good-with-a-classification",
+    ),
+    pytest.param(
+        "2.2.0",
+        {},
+        ENDING,
+        ["Kubernetes 2.2.0 stays hidden: no stage of its lifecycle has started; change lifecycle at v1beta2"],
+        id="a-version-that-is-unavailable-until-it-expires",
+    ),
+    pytest.param(
+        "2.2.0",
+        {"expirationDate": day("2036-06-01")},
+        [stage("supported"), stage("expired", "2036-06-01")],
+        [],
+        id="a-version-that-is-unavailable-until-it-expires-with-a-date",
     ),
     pytest.param("1.31.0", {}, None, [], id="a-version-added"),
     pytest.param(

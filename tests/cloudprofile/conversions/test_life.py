@@ -77,7 +77,8 @@ def is_plain(lifecycle: Any) -> bool:
     if not lifecycle:
         return True
     (first, *others) = lifecycle
-    can_lead = "startTime" not in first and first["classification"] != "expired"
+    # A version that is unavailable is hidden from v1beta1: its stage is in the stash, even if it is the only one.
+    can_lead = "startTime" not in first and first["classification"] not in ("unavailable", "expired")
     dated = [each for each in others if each["classification"] == "expired" and "startTime" in each]
     return can_lead and others == dated
 
@@ -225,6 +226,39 @@ def test_life() -> None:
         Life,
         settings=settings(settings(), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)),
     )
+
+
+UNAVAILABLE = stage("unavailable")
+CHANGES = [
+    {name: value for name, value in (("classification", classification), ("expirationDate", date)) if value}
+    for classification in ("", "preview", "supported", "deprecated")
+    for date in ("", "2025-01-03T00:00:00Z", "2025-01-07T00:00:00Z")
+]
+
+
+@pytest.mark.parametrize(
+    "lifecycle",
+    [
+        [UNAVAILABLE],
+        [UNAVAILABLE, stage("expired", "2025-01-05")],
+        [UNAVAILABLE, stage("preview", "2025-01-05")],
+    ],
+    ids=["alone", "until it expires", "until it is previewed"],
+)
+@pytest.mark.parametrize("days", [1, 6], ids=["before", "after"])
+def test_a_version_that_begins_unavailable(lifecycle: Json, days: int) -> None:
+    """A client of v1beta1 that sends such a version without fields would make it supported."""
+    key = ("", "1.30.1")
+    for fields in CHANGES:
+        for loses_stash in (False, True):
+            life = Life()
+            life.is_reconciled()
+            life.new_client_writes(key, lifecycle)
+            life.tick(days)
+            life.old_client_writes(key, fields, "", loses_stash)
+            life.lifecycles_are_as_the_design_says()
+            life.the_round_trip_is_the_identity()
+            life.v1beta1_sees_what_is_and_no_more()
 
 
 # A pipeline that sends its fixed file again and again.

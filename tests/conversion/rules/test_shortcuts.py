@@ -82,6 +82,10 @@ def test_a_shortcut_gives_what_the_functions_give_and_the_inverse_takes_back(nam
     @example(value=True)
     @example(value=1.0)
     @example(value=10**18)
+    @example(value=2**63 - 1)
+    @example(value=2**63)
+    @example(value=-(2**63))
+    @example(value=-(2**63) - 1)
     @example(value="1" * 18)
     def check(value: Any) -> None:
         for direction, shortcut in _shortcuts(lens).items():

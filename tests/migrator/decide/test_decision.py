@@ -50,7 +50,7 @@ def rules_for(
     webhook: bool = False,
     completed: bool = False,
 ) -> EntryPolicies:
-    """The treatments of a CRD with v0, v1 and v2."""
+    """The policies for the entries of a CRD with v0, v1 and v2."""
     crd = b.crd(
         ("v0", "v1", "v2"),
         unserved=("v0",),
@@ -82,7 +82,7 @@ objects = entry_lists(VERSIONS, fields)
 
 @dataclass(frozen=True)
 class Case:
-    """An object, the rules, what became of its entries in the converter, and what was decided."""
+    """An object, the policies for its entries, their translation, and the decision."""
 
     found: list[ManagedFieldsEntry]
     rules: EntryPolicies
@@ -93,21 +93,21 @@ class Case:
         """The decision."""
         return decide(self.found, self.rules, translation=self.translation)
 
-    def fate(self, place: int) -> ConvertedEntry | None:
-        """What became of an entry in the converter; None of one that did not go there."""
+    def converted(self, place: int) -> ConvertedEntry | None:
+        """The converted entry; None for one that the converter did not get."""
         return self.translation.converted.get(place)
 
     def stays(self, place: int) -> bool:
         """Whether an entry is one of a served version that could not be carried over whole."""
-        fate, one = self.fate(place), self.found[place]
-        if fate is None or one.api_version not in self.rules.served:
+        converted, one = self.converted(place), self.found[place]
+        if converted is None or one.api_version not in self.rules.served:
             return False
-        return not (fate.complete and (fate.fields or "f:metadata" in fields_of(one)))
+        return not (converted.complete and (converted.fields or "f:metadata" in fields_of(one)))
 
     def due(self, place: int) -> bool:
         """Whether something is to happen to an entry."""
-        treatment = self.rules.of(self.found[place].api_version)
-        return treatment not in (EntryPolicy.CURRENT, EntryPolicy.KEEP) and not self.stays(place)
+        policy = self.rules.of(self.found[place].api_version)
+        return policy not in (EntryPolicy.CURRENT, EntryPolicy.KEEP) and not self.stays(place)
 
     @property
     def any_due(self) -> bool:
@@ -116,8 +116,10 @@ class Case:
 
     def lost(self, place: int) -> bool:
         """Whether an entry is dropped, or cut."""
-        fate, treatment = self.fate(place), self.rules.of(self.found[place].api_version)
-        return treatment is EntryPolicy.DROP or (fate is not None and not fate.complete and not self.stays(place))
+        converted, policy = self.converted(place), self.rules.of(self.found[place].api_version)
+        return policy is EntryPolicy.DROP or (
+            converted is not None and not converted.complete and not self.stays(place)
+        )
 
 
 def case(found: list[ManagedFieldsEntry], rules: EntryPolicies, hows: list[str]) -> Case:
@@ -217,7 +219,7 @@ def test_every_manager_keeps_every_path_that_is_not_stripped(case: Case) -> None
     if decision.refusal:
         return
     for place, one in enumerate(case.found):
-        converted = case.fate(place)
+        converted = case.converted(place)
         if converted is not None and not case.stays(place):
             part = entry(one.manager, fields=converted.fields, operation=one.operation, subresource=one.subresource)
             carried.append(part)  # of a complete conversion it is everything that the object still has
