@@ -142,7 +142,7 @@ def survivors(name: str) -> list[str]:
     limit = float(os.environ.get("MUTANTS_LIMIT", "0")) or None
     processes = os.environ.get("MUTANTS_PROCESSES", "1")
     try:
-        subprocess.run(
+        ran = subprocess.run(
             [mutmut, "run", "--max-children", processes],
             cwd=TREE,
             env=os.environ | {"PYTHONPATH": str(sources)},  # for the processes that tests start
@@ -151,6 +151,9 @@ def survivors(name: str) -> list[str]:
         )
     except subprocess.TimeoutExpired:
         print(f"\n{name}: the time limit of {limit:.0f} s is over; the others were not run")
+    else:
+        if ran.returncode:  # its tests do not pass without a change, for example; survivors are no failure
+            raise SystemExit(f"{name}: mutmut ended with {ran.returncode}; what it printed above says why")
     told = subprocess.run([mutmut, "results"], cwd=TREE, check=True, capture_output=True, text=True)
     lines = (line.strip() for line in told.stdout.splitlines())
     return [line for line in lines if line and not line.endswith(": not checked")]

@@ -173,7 +173,8 @@ def leave_out(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown)
     """Return an object without the fields that a set owns.
 
     A list item keeps its keys if another part of it stays, or if the set does not own the item itself. The function
-    removes an object that is owned as a place if nothing is left in it.
+    removes an object that is owned as a place, and an item that is owned, if nothing is left in it but objects that
+    became empty.
 
     Args:
         fields: the set.
@@ -188,7 +189,8 @@ def _without(node: FieldSet, value: Any, schema: Schema | Unknown) -> Any:
     if not value or not isinstance(value, dict | list) or (is_leaf(node) and was_whole(schema, value)):
         return _ABSENT
     if isinstance(value, dict):
-        return _object_without(node, value, schema) or (_ABSENT if is_leaf(node) or "." in node else {})
+        rest = _object_without(node, value, schema)
+        return _ABSENT if (is_leaf(node) or "." in node) and _became_empty(rest, value) else rest
     return value if is_leaf(node) else _list_without(node, value, schema) or _ABSENT
 
 
@@ -219,7 +221,15 @@ def _item_without(key: str, node: FieldSet, item: Any, schema: Schema | Unknown)
         return _ABSENT
     rest = _object_without(node, item, schema, names)
     is_owned = is_leaf(node) or "." in node
-    return _ABSENT if is_owned and rest.keys() <= names.keys() else rest
+    goes = is_owned and all(_became_empty(child, item[name]) for name, child in rest.items() if name not in names)
+    return _ABSENT if goes else rest
+
+
+def _became_empty(rest: Any, before: Any) -> bool:
+    """Return whether nothing is left of a value but objects, and whether something in each of them was removed."""
+    if not isinstance(rest, dict) or rest == before:
+        return False
+    return all(_became_empty(child, before[name]) for name, child in rest.items())
 
 
 def _below(schema: Schema | Unknown, key: str) -> Schema | Unknown:
