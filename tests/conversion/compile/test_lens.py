@@ -1,0 +1,162 @@
+"""The parts of a compiled rule of functions: trees of values, what is forgotten, what is said of a failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from restow.conversion import ABSENT, ObjectError, RuleFailed, rules
+from restow.conversion.compile.lens import NARROW, failure, forgets, no_json, placed, too_deep, tree
+from restow.conversion.model.errors import kept_values
+from tests.conversion.compile.test_groups import crd
+from tests.conversion.compile.test_reads import GROUP, V1, V2, Registry, graph_of, identity, thing
+
+RULE = "pair(a <-> b)"
+
+
+@pytest.mark.parametrize(
+    ("values", "made"),
+    [
+        ((1, 2, 3), {"a": {"b": {"c": 1}, "d": 2}, "e": 3}),
+        ((1, ABSENT, None), {"a": {"b": {"c": 1}}, "e": None}),
+        ((ABSENT, 2, ABSENT), {"a": {"d": 2}}),
+        ((ABSENT, ABSENT, ABSENT), ABSENT),
+    ],
+    ids=["all", "some", "one", "none"],
+)
+def test_a_tree_has_each_value_at_its_path(values: tuple[Any, ...], made: Any) -> None:
+    """A function would get the fields of an object in another field's place, or an empty object for none."""
+    assert tree((("a", "b", "c"), ("a", "d"), ("e",)), *values) == made
+
+
+def test_failures_name_the_rule_and_the_place_and_no_value() -> None:
+    """An author could not find the function that failed, or a value of an object would be in a log."""
+    said = failure(ObjectError("must name a port"), RULE, "/spec/a")
+    assert (said.reason, said.rule, said.pointer) == ("must name a port", RULE, "/spec/a")
+    raised = failure(ValueError("secret"), RULE, "/spec/a")
+    assert (raised.reason, raised.rule, raised.pointer) == (f"{RULE} raised ValueError", RULE, "/spec/a")
+    assert isinstance(raised.__cause__, ValueError)
+    for error, reason in ((no_json(RULE), "what JSON cannot represent"), (too_deep(RULE, 7), "applies to 7 levels")):
+        assert RULE in error.reason and reason in error.reason and error.rule == RULE
+    assert failure(RuleFailed("no", rule="inner", pointer="/x"), RULE, "/spec").rule == "inner"
+
+
+LOWER: dict[str, Any] = {"up": str.lower, "down": identity, "acknowledge": "case", "loses": "up"}
+
+
+@pytest.mark.parametrize(
+    ("source", "is_dropped"),
+    [({"a": "WRONG"}, True), ({"a": "wrong"}, False), ({"a": "Kept"}, False), ({}, False)],
+    ids=["comes back differently", "comes back", "is not to be forgotten", "is not there"],
+)
+def test_a_value_is_forgotten_only_where_it_would_not_come_back(source: Any, is_dropped: bool) -> None:
+    """``explain`` would call a value lost that comes back, or the laws would allow a loss that nobody declared."""
+    rule = rules.pair("a", "b", **LOWER, forget=lambda value: value.lower() == "wrong")
+    assert forgets(rule, source, source) is is_dropped
+    assert not forgets(rules.pair("a", "b", up=str.lower, down=identity, loses="up"), source, source)
+
+
+def test_what_is_forgotten_may_depend_on_metadata() -> None:
+    """A reference to the object's own namespace is dropped in it alone: without the read every one would be."""
+    rule = rules.pair(
+        "a",
+        "b",
+        up=lambda value, namespace: ABSENT if value == namespace else value,
+        down=lambda value, namespace: value if value is not ABSENT else namespace.upper(),
+        forget=lambda value, namespace: value == namespace,
+        acknowledge="its own namespace",
+        reads=["$.metadata.namespace"],
+    )
+    for namespace, is_dropped in (("team", True), ("other", False)):
+        source = {"metadata": {"namespace": namespace}, "a": "team"}
+        assert forgets(rule, source, source) is is_dropped
+
+
+def test_several_fields_are_forgotten_together() -> None:
+    """A group's function gets the fields that are there by their names; an empty group is none."""
+    seen: list[Any] = []
+
+    def forget(fields: dict[str, Any]) -> bool:
+        seen.append(fields)
+        return True
+
+    def up(fields: dict[str, Any]) -> Any:
+        return fields.get("spec.first", ABSENT)
+
+    def down(value: Any) -> dict[str, Any]:
+        return {"spec.first": value} if value != "gone" else {}
+
+    rule = rules.pair(("spec.first", "spec.rest"), "spec.all", up=up, down=down, forget=forget, acknowledge="rest")
+    assert forgets(rule, {"spec": {"first": 1, "rest": 2}}, {})
+    assert not forgets(rule, {"spec": {"first": 1}}, {})
+    assert forgets(rule, {"spec": {"rest": 2}}, {}), "nothing is shown, so nothing comes back"
+    assert forgets(rule, {"spec": {"first": "gone"}}, {}), "an empty group that comes back is none"
+    assert not forgets(rule, {"spec": {}}, {})
+    assert seen == [
+        {"spec.first": 1, "spec.rest": 2},
+        {"spec.first": 1},
+        {"spec.rest": 2},
+        {"spec.first": "gone"},
+    ]
+
+
+def test_a_kept_value_is_converted_with_what_the_rule_reads() -> None:
+    """Where only the merge of an edit fails, the edit is converted as it is, by all arguments of the function."""
+
+    def refuse(*_arguments: Any) -> Any:
+        raise ValueError
+
+    rule = rules.pair(
+        "a",
+        "a",
+        up=lambda value, name: f"{name}/{value.lower()}",
+        down=lambda value, name: value.removeprefix(f"{name}/"),
+        merge=refuse,
+        loses="both",
+        reads=["$.metadata.name"],
+        on_error="keep",
+    )
+    graph = graph_of(rule)
+    shown = graph.convert(thing(V1, a="B"), V2)
+    assert shown["a"] == "a/b"
+    with kept_values() as kept:
+        edited = graph.convert({**shown, "a": "a/c"}, V1)
+    assert edited["a"] == "c" and len(kept) == 1
+    assert graph.convert(edited, V2)["a"] == "a/c"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(NARROW - 1, NARROW - 1), (NARROW, ABSENT), (-NARROW, -NARROW), (-NARROW - 1, ABSENT)],
+)
+@pytest.mark.parametrize("otherwise", [None, 7])
+def test_a_field_of_32_bits_shows_no_larger_number(seconds: int, shown: Any, otherwise: int | None) -> None:
+    """An API server refuses the larger number, and so every read of the object at that version."""
+    how = {} if otherwise is None else {"otherwise": otherwise}
+    rule = rules.duration("spec.ttl", "spec.seconds", unit="s", text="spoke", **how)
+    narrow = {"type": "integer", "format": "int32"}
+    registry = Registry()
+    registry.kind(GROUP, "Thing", hub="v2").spoke("v1")(lambda: [rule])
+    graph = registry.freeze([crd({"ttl": {"type": "string"}}, {"seconds": narrow})])
+    there = graph.convert(thing(V1, spec={"ttl": f"{seconds}s"}), V2)
+    wanted = otherwise if shown is ABSENT and otherwise is not None else shown
+    assert there.get("spec", {}).get("seconds", ABSENT) == wanted
+    assert graph.convert(there, V1)["spec"] == {"ttl": f"{seconds}s"}
+
+
+@pytest.mark.parametrize(
+    ("items", "place"),
+    [
+        ([({"id": 2}, ["id"])], ("list", 1, "x")),
+        ([({"id": 3}, ["id"])], ()),
+        ([({}, ["id"])], ()),
+        ([({"id": 1}, ["id"])], ()),
+    ],
+    ids=["there", "no such item", "no key", "no value"],
+)
+def test_the_place_of_a_read_has_the_index_of_its_item(items: Any, place: tuple[str | int, ...]) -> None:
+    """``explain`` would say that a value came from a neighbour, or from a field that is not there."""
+    value = {"list": [{"id": 1}, {"id": 2, "x": "y"}]}
+    assert placed(value, (("list",), ("x",)), items) == place
+    assert placed({"list": "text"}, (("list",), ("x",)), items) == ()
