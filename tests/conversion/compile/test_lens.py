@@ -123,7 +123,40 @@ def test_a_kept_value_is_converted_with_what_the_rule_reads() -> None:
     with kept_values() as kept:
         edited = graph.convert({**shown, "a": "a/c"}, V1)
     assert edited["a"] == "c" and len(kept) == 1
+    assert "annotations" not in edited["metadata"], "nothing failed but the merge, so nothing has to be kept"
     assert graph.convert(edited, V2)["a"] == "a/c"
+
+
+def test_a_result_whose_check_fails_is_shown_with_what_the_rule_reads() -> None:
+    """The function itself did not fail; a default in its place, or nothing, would hide what it returned."""
+
+    def refuse(_value: Any, _name: Any) -> Any:
+        raise ValueError
+
+    rule = rules.pair(
+        "a", "a", up=lambda value, name: f"{name}/{value}", down=refuse, reads=["$.metadata.name"], on_error="keep"
+    )
+    with kept_values() as kept:
+        shown = graph_of(rule).convert(thing(V1, a="b"), V2)
+    assert shown["a"] == "a/b" and len(kept) == 1
+
+
+def test_no_two_objects_share_the_default_that_stands_in() -> None:
+    """A later step that edits the one object would edit the schema's default, and so all others."""
+
+    def refuse(_value: Any) -> Any:
+        raise ValueError
+
+    whole = {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "string"}}}
+    rule = rules.pair("spec.a", "spec.b", up=refuse, down=refuse, loses="both", on_error="keep")
+    registry = Registry()
+    registry.kind(GROUP, "Thing", hub="v2").spoke("v1")(lambda: [rule])
+    graph = registry.freeze([crd({"a": whole}, {"b": {**whole, "default": {"x": {"y": "z"}}}})])
+    with kept_values():
+        one, other = (graph.convert(thing(V1, spec={"a": {}}), V2)["spec"]["b"] for _ in range(2))
+    assert one == other == {"x": {"y": "z"}}
+    one["x"]["y"] = "changed"
+    assert other == {"x": {"y": "z"}}
 
 
 @pytest.mark.parametrize(
