@@ -141,6 +141,19 @@ def test_a_result_whose_check_fails_is_shown_with_what_the_rule_reads() -> None:
     assert shown["a"] == "a/b" and len(kept) == 1
 
 
+def test_a_function_that_quits_ends_no_server() -> None:
+    """A library that calls ``sys.exit`` on bad input would end the webhook for all objects."""
+
+    def quit_(_value: Any) -> Any:
+        raise SystemExit(3)
+
+    rule = rules.pair("a", "b", up=quit_, down=quit_, loses="both", on_error="keep")
+    with kept_values() as kept:
+        shown = graph_of(rule).convert(thing(V1, a="x"), V2)
+    assert "b" not in shown and len(kept) == 1
+    assert graph_of(rule).convert(shown, V1)["a"] == "x"
+
+
 def test_no_two_objects_share_the_default_that_stands_in() -> None:
     """A later step that edits the one object would edit the schema's default, and so all others."""
 
