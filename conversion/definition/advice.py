@@ -80,6 +80,11 @@ class Spot:
         """The paths of a rule that has both, as arguments; the hub's is empty if it is the same."""
         return argument(self.spoke), "" if self.spoke == self.hub else argument(self.hub)
 
+    @property
+    def renamed(self) -> str:
+        """The hub's field as an argument; empty if it has the same path as the spoke's."""
+        return "" if self.spoke == self.hub else self.one("hub")
+
     def one(self, side: Side) -> str:
         """Return the field of one side as an argument."""
         return argument(self.spoke) if side == "spoke" else f"hub={argument(self.hub)}"
@@ -88,6 +93,11 @@ class Spot:
     def pair(self) -> str:
         """The rule of two functions for the field as a whole."""
         return self.rule("pair", argument(self.spoke), argument(self.hub), "up=…", "down=…")
+
+    @property
+    def conversion_as_a_whole(self) -> str:
+        """The advice where no rule can look inside."""
+        return f"Convert what is around it as a whole with {self.pair}{self.note}"
 
 
 def argument(path: Path) -> str:
@@ -100,8 +110,11 @@ def literal(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def spot(around: Sequence[Around], spoke: Path, hub: Path, *, beside: bool = False) -> Spot:
-    """Return the place of a rule for a field; ``beside``: the rule may stand next to a move of an object around it."""
+def spot(around: Sequence[Around], spoke: Path, hub: Path, *, next_to_move: bool = False) -> Spot:
+    """Return the place of a rule for a field.
+
+    With ``next_to_move`` the rule may stand next to the move of an object that contains the field.
+    """
     frames: list[Around] = []
     before = Around("object", (), ())
     for step in around:
@@ -119,7 +132,7 @@ def spot(around: Sequence[Around], spoke: Path, hub: Path, *, beside: bool = Fal
         return _placed(frames, spoke, hub, None) if spoke or hub else _whole(frames)
     if not (spoke or hub):
         return _placed(frames, before.spoke, before.hub, before.rule)
-    if beside or (before.rule is None and before.spoke == before.hub):
+    if next_to_move or (before.rule is None and before.spoke == before.hub):
         return _placed(frames, before.spoke + spoke, before.hub + hub, None)
     return _placed([*frames, before], spoke, hub, None)
 

@@ -15,7 +15,7 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.likely import Field, likely
 from restow.conversion.definition.suggestions import python_source
 from restow.conversion.model.fieldpath import Path
-from restow.conversion.rules.model import ScopedRules, Side
+from restow.conversion.rules.model import ScopedRules, Side, opposite
 from restow.crds import Schema
 
 __all__ = ["compare_types"]
@@ -72,7 +72,7 @@ def _other_type(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, fi
     """Return the rule that converts a field to another type."""
     spot, (ours, theirs) = findings.spot(spoke_path, hub_path), (_type(spoke), _type(hub))
     if spot.is_whole:
-        return f"Convert what is around it as a whole with {spot.pair}{spot.note}"
+        return spot.conversion_as_a_whole
     if ours in _CASTS and theirs in _CASTS:
         types = f'spoke_type="{_CASTS[ours]}"', f'hub_type="{_CASTS[theirs]}"'
         return f"Convert it with {spot.rule('cast', *spot.ends, *types)}{spot.note}"
@@ -85,7 +85,7 @@ def _other_type(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, fi
 def _other_list(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> str:
     """Return the rule for a list of another type; no rule of items can change the keys of a list."""
     spot = findings.spot(spoke_path, hub_path)
-    ends = argument(spot.spoke), "[]", "" if spot.spoke == spot.hub else f"hub={argument(spot.hub)}"
+    ends = argument(spot.spoke), "[]", spot.renamed
     known = [each.list_keys for each in (spoke, hub) if each.list_type == "map"]
     if spot.is_whole or len(known) > 1 or spoke.items is None or spoke.items.kind != "map":
         return f"Declare the change with {spot.pair}{spot.note}, or make the schemas agree"
@@ -107,13 +107,13 @@ def _other_map(spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) 
 
 def _refuse_opaque(by: Side, spoke: Path, hub: Path, keeps: str, findings: DiagnosticCollector) -> None:
     """Report a field that one version keeps as it is, and that the other one, ``by``, describes."""
-    other: Side = "hub" if by == "spoke" else "spoke"
+    other = opposite(by)
     path, place = (spoke, findings.place("hub", hub)) if other == "spoke" else (hub, findings.place("spoke", spoke))
     spot = findings.spot(spoke, hub)
     whole = spot.rule("described", *spot.ends, f'by="{by}"')
     fix = f"Pass what fits, and stash the rest, with {whole}{spot.note}; or describe it in both versions"
     if spot.is_whole and not isinstance(spot.instead, ScopedRules):
-        fix = f"Convert what is around it as a whole with {spot.pair}{spot.note}; or describe it in both versions"
+        fix = f"{spot.conversion_as_a_whole}; or describe it in both versions"
     findings.add(other, path, f"{keeps}, but {findings.version(by)} describes {place}", fix)
 
 
@@ -142,14 +142,13 @@ def _enum_rule(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, fin
     guess = likely(Field(spot.spoke, spoke), Field(spot.hub, hub))
     if guess is not None and guess.rule is not None and guess.rule.name == "enum":
         return f"{spot.around(python_source(guess.rule))}{spot.note}"
-    renamed = "" if spot.spoke == spot.hub else f"hub={argument(spot.hub)}"
     if ours is None or theirs is None:  # the other version takes any value: those of the enum stay as they are
         same = _table((value, literal(value)) for value in ours or theirs or ())
-        return f"{spot.rule('enum', argument(spot.spoke), same, renamed)}{spot.note}"
+        return f"{spot.rule('enum', argument(spot.spoke), same, spot.renamed)}{spot.note}"
     up = _table((value, "…") for value in ours if value not in theirs)
     down = _table((value, "…") for value in theirs if value not in ours)
     tables = [f"{name}={table}" for name, table in (("up", up), ("down", down)) if table != "{}"]
-    return f"{spot.rule('enum', argument(spot.spoke), '{}', renamed, *tables)}{spot.note}"
+    return f"{spot.rule('enum', argument(spot.spoke), '{}', spot.renamed, *tables)}{spot.note}"
 
 
 def _table(entries: Iterable[tuple[Any, str]]) -> str:

@@ -29,7 +29,18 @@ from restow.conversion.definition.required import (
 from restow.conversion.definition.shapes import check_standard
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, key_names
+from restow.conversion.rules.model import (
+    Constant,
+    Default,
+    Lens,
+    Move,
+    Private,
+    Rule,
+    ScopedRules,
+    Side,
+    key_names,
+    opposite,
+)
 from restow.crds import ANY, Schema
 from restow.crds.paths import items_path, values_path
 from restow.crds.schema import schema_at
@@ -112,7 +123,7 @@ def _check_table(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCol
                 )
         for value in table.values():
             if not fits(value, target) or (admitted is not None and value not in admitted):
-                other = findings.version("hub" if side == "spoke" else "spoke")
+                other = findings.version(opposite(side))
                 findings.add(
                     side,
                     path,
@@ -285,7 +296,7 @@ class _Coverage:
 
     def _if_swapped(self, path: Path, rule: Rule, side: Side) -> str:
         """Return the advice to name the other side, if the rule is right then."""
-        other: Side = "hub" if side == "spoke" else "spoke"
+        other = opposite(side)
         if schema_at(self.roots[other], path) is None:
             return ""
         declares = f"{self.findings.version(other)} declares it"

@@ -30,6 +30,7 @@ from restow.conversion.rules.model import (
     ScopedRules,
     Side,
     Waiver,
+    opposite,
     read_steps,
     ungrouped,
 )
@@ -90,9 +91,9 @@ class DiagnosticCollector:
         around = self.around if step is None else (*self.around, step)
         return replace(self, places={"spoke": spoke, "hub": hub}, answered=answered, around=around)
 
-    def spot(self, spoke: Path, hub: Path, *, beside: bool = False) -> Spot:
-        """Return where a rule for a field here has to stand."""
-        return spot(self.around, spoke, hub, beside=beside)
+    def spot(self, spoke: Path, hub: Path, *, next_to_move: bool = False) -> Spot:
+        """Return where a rule for a field here has to stand; see ``advice.spot``."""
+        return spot(self.around, spoke, hub, next_to_move=next_to_move)
 
     def among(self, rules: Sequence[Rule]) -> DiagnosticCollector:
         """Return a collector that reports to the same list, for an object that these rules convert."""
@@ -306,17 +307,20 @@ def _check_overlap(claim: _Claim, side: Side, claims: list[_Claim], findings: Di
     claims.append(claim)
 
 
+_ONE_RULE: Final = "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter"
+
+
 def _one_rule(side: Side, outer: _Claim, inner: _Claim) -> str:
     """Return how two rules that claim a field become compatible."""
     around, rule = outer.rule, inner.rule
     if isinstance(around, ScopedRules) and isinstance(rule, ScopedRules) and around.label == rule.label:
         return f"Write the rules of both into one rules.{around.name}"
     if len(inner.path) == len(outer.path) or rule is None:
-        return "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter"
+        return _ONE_RULE
     if isinstance(around, Move) and isinstance(rule, Default):
-        side_of: Side = "hub" if side == "spoke" else "spoke"
-        moved = parse(getattr(around, side_of)[0]) + inner.path[len(outer.path) :]
-        paths = {side: argument(inner.path), side_of: argument(moved)}
+        other = opposite(side)
+        moved = parse(getattr(around, other)[0]) + inner.path[len(outer.path) :]
+        paths = {side: argument(inner.path), other: argument(moved)}
         return f"Write rules.default({paths['spoke']}, …, hub={paths['hub']}), since {around.label} moves the field"
     if isinstance(around, Move):
         ends = argument(parse(around.spoke[0])), argument(parse(around.hub[0]))
@@ -324,7 +328,7 @@ def _one_rule(side: Side, outer: _Claim, inner: _Claim) -> str:
         return f"Write {moved_as} instead of {around.label}, and in it {rule.label} with paths from there on"
     if isinstance(around, ScopedRules):
         return f"Write {rule.label} in the rules of {around.label}, with paths from there on"
-    return "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter"
+    return _ONE_RULE
 
 
 def _check_rule(rule: Rule, findings: DiagnosticCollector, place: _Place) -> bool:

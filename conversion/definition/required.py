@@ -24,7 +24,18 @@ from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, Waiver
+from restow.conversion.rules.model import (
+    Constant,
+    Default,
+    Lens,
+    Move,
+    Private,
+    Rule,
+    ScopedRules,
+    Side,
+    Waiver,
+    opposite,
+)
 from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
@@ -61,13 +72,16 @@ def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
 
 def _advice(side: Side, paths: Mapping[Side, Path], field: Schema, findings: DiagnosticCollector) -> str:
     """Return the rules, as source text, that define the meaning of the absence."""
-    spot = findings.spot(paths["spoke"], paths["hub"], beside=True)
+    spot = findings.spot(paths["spoke"], paths["hub"], next_to_move=True)
     if spot.is_whole:
-        return f"Convert what is around it as a whole with {spot.pair}{spot.note}"
-    hub = "" if spot.hub == spot.spoke else spot.one("hub")
+        return spot.conversion_as_a_whole
+    return f"Say what its absence means with {_default(side, spot, field)}, or {_accept(side, spot)}"
+
+
+def _default(side: Side, spot: Spot, field: Schema | None, *more: str) -> str:
+    """Return the rule for a field that may be missing on this side, with further arguments."""
     omitted = 'omitted_in="hub"' if side == "spoke" else ""
-    rule = spot.rule("default", spot.one("spoke"), example(field), hub, omitted)
-    return f"Say what its absence means with {rule}, or {_accept(side, spot)}"
+    return spot.rule("default", spot.one("spoke"), example(field), spot.renamed, omitted, *more)
 
 
 def _accept(side: Side, spot: Spot) -> str:
@@ -80,9 +94,9 @@ def _waiver(side: Side, spot: Spot) -> str:
 
 def one_sided(side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> str:
     """Return the rules for a field that only one version has; a required one needs a value in the other's objects."""
-    spot, other = findings.spot(path, path), _other(side)
+    spot, other = findings.spot(path, path), opposite(side)
     if spot.is_whole:
-        return f"Convert what is around it as a whole with {spot.pair}{spot.note}"
+        return spot.conversion_as_a_whole
     if findings.around and len(path) == 1 and path[0] in findings.around[-1].keys:
         return _other_key(side, path, roots, findings)
     if _is_required(roots[side], path) and schema_at(roots[other], path[:-1]) is not None:
@@ -95,7 +109,7 @@ def one_sided(side: Side, path: Path, roots: Mapping[Side, Schema], findings: Di
 
 def _other_key(side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> str:
     """Return the rule for a key of one version alone: no rule but a rename may say what identifies an item."""
-    here, there = roots[side], roots[_other(side)]
+    here, there = roots[side], roots[opposite(side)]
     field, whole = here.field(path[0]), findings.spot((), ())
     alike = [
         name
@@ -108,10 +122,6 @@ def _other_key(side: Side, path: Path, roots: Mapping[Side, Schema], findings: D
     spoke, hub = (path, tuple(found)) if side == "spoke" else (tuple(found), path)
     spot = findings.spot(spoke, hub)
     return f"Rename what identifies an item, with {spot.rule('rename', *spot.ends)}{spot.note}"
-
-
-def _other(side: Side) -> Side:
-    return "hub" if side == "spoke" else "spoke"
 
 
 def check_implied(
@@ -180,7 +190,7 @@ def check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: Diagn
     findings.add(
         side,
         path,
-        f"is required, but objects made at {findings.version(_other(side))} never have it",
+        f"is required, but objects made at {findings.version(opposite(side))} never have it",
         f"Say what they mean with {constant} instead of {rule.label}, or {_accept(side, spot)}",
     )
 
@@ -202,7 +212,7 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Diag
 
 def _advice_made(side: Side, made: Path, schema: Schema, rules: Sequence[Rule], findings: DiagnosticCollector) -> str:
     """Return the rule that makes the object, and the defaults of what is required in it and moved into it."""
-    spot, defaults = findings.spot(made, made, beside=True), []
+    spot, defaults = findings.spot(made, made, next_to_move=True), []
     empty: Constant = Constant(**{side: (shown(made),)}, value={})  # type: ignore[arg-type]
     filled = _completed(empty, made, rules)
     for rule in rules:
@@ -218,10 +228,8 @@ def _advice_made(side: Side, made: Path, schema: Schema, rules: Sequence[Rule], 
 
 def _shown_default(side: Side, rule: Rule, field: Schema | None, findings: DiagnosticCollector) -> str:
     """Return a default of what another rule moves; it hides nothing, since the source may require the field."""
-    spot = findings.spot(parse(rule.spoke[0]), parse(rule.hub[0]), beside=True)
-    hub = "" if spot.hub == spot.spoke else spot.one("hub")
-    omitted = 'omitted_in="hub"' if side == "spoke" else ""
-    return spot.rule("default", spot.one("spoke"), example(field), hub, omitted, "hides=False")
+    spot = findings.spot(parse(rule.spoke[0]), parse(rule.hub[0]), next_to_move=True)
+    return _default(side, spot, field, "hides=False")
 
 
 def check_waivers(spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:

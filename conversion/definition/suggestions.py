@@ -8,12 +8,12 @@ Pure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.conversion.compile.graph import KindGraph
+from restow.conversion.definition.advice import literal
 from restow.conversion.definition.likely import Field, Likely, likely
 from restow.conversion.definition.names import means_another
 from restow.conversion.model.fieldpath import Path, parse
@@ -148,13 +148,9 @@ def _text(value: Any) -> str:
     match value:
         case Rule():
             return python_source(value)
-        case bool() | None:
-            return str(value)
         case Mapping():
             return f"{{{', '.join(f'{_text(name)}: {_text(each)}' for name, each in value.items())}}}"
         case list() | tuple():
             return f"[{', '.join(map(_text, value))}]"
-        case str():
-            return json.dumps(value, ensure_ascii=False)
         case _:
-            return repr(value)
+            return literal(value)

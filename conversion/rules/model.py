@@ -52,6 +52,7 @@ __all__ = [
     "inside_path",
     "is_constant_read",
     "key_names",
+    "opposite",
     "read_steps",
     "ungrouped",
 ]
@@ -70,6 +71,11 @@ Packing = Literal["value", "leaves", "tree"]
 Container = Literal["list", "map", "object"]
 
 Function = Callable[..., Any]
+
+
+def opposite(side: Side) -> Side:
+    """Return the other side."""
+    return "hub" if side == "spoke" else "spoke"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +323,7 @@ class Default(Rule):
     @property
     def filled_in(self) -> Side:
         """The side that always has the field."""
-        return "hub" if self.omitted_in == "spoke" else "spoke"
+        return opposite(self.omitted_in)
 
     def claims(self, side: Side) -> tuple[str, ...]:
         """Return the path on that side; nothing if other rules convert the field."""

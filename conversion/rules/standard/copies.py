@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.values import ABSENT, same
-from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared, opposite
 from restow.conversion.rules.standard.maps import differs
 from restow.conversion.rules.standard.shapes import (
     ANY_SHAPE,
@@ -18,7 +18,6 @@ from restow.conversion.rules.standard.shapes import (
     differs_in_type,
     direction_from,
     losing,
-    opposite,
     oriented,
 )
 from restow.crds import Schema

@@ -11,7 +11,7 @@ from typing import Any
 
 from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.constructors import default, each, rename, stash
-from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared, opposite
 from restow.conversion.rules.standard.enums import enum
 from restow.conversion.rules.standard.shapes import (
     ANY_SHAPE,
@@ -19,7 +19,6 @@ from restow.conversion.rules.standard.shapes import (
     choices,
     differs_in_type,
     losing,
-    opposite,
     oriented,
 )
 from restow.crds.types import fits

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.values import ABSENT, Json
-from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared, opposite
 from restow.conversion.rules.standard.shapes import (
     ANY_SHAPE,
     MAP,
@@ -19,7 +19,6 @@ from restow.conversion.rules.standard.shapes import (
     choices,
     differs_in_type,
     losing,
-    opposite,
     oriented,
     shortcuts,
 )

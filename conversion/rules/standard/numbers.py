@@ -11,7 +11,19 @@ from fractions import Fraction
 from typing import Any, Final
 
 from restow.conversion.model.values import ABSENT, INTEGERS, is_int64
-from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Remembered, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.model import (
+    Ends,
+    Inline,
+    Lens,
+    Misfit,
+    Remembered,
+    Rule,
+    Shape,
+    Side,
+    Standard,
+    declared,
+    opposite,
+)
 from restow.conversion.rules.standard.numbertexts import (
     BILLIONTHS,
     NANOSECONDS,
@@ -33,7 +45,6 @@ from restow.conversion.rules.standard.shapes import (
     has_template,
     losing,
     number_of,
-    opposite,
     oriented,
     rounded,
     shortcuts,

@@ -13,8 +13,20 @@ from typing import Any, Final, Literal
 import msgspec
 
 from restow.conversion.model.values import ABSENT, canonical, depth, is_int64, plain
-from restow.conversion.rules.model import Ends, Lens, Misfit, Move, Rule, RuleGroup, Shape, Side, Standard, declared
-from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, opposite, oriented
+from restow.conversion.rules.model import (
+    Ends,
+    Lens,
+    Misfit,
+    Move,
+    Rule,
+    RuleGroup,
+    Shape,
+    Side,
+    Standard,
+    declared,
+    opposite,
+)
+from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, oriented
 
 __all__ = ["described", "gather", "json", "spread"]
 

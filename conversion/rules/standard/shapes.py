@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, Final, Literal, get_args
 
 from restow.conversion.model.values import is_int64
-from restow.conversion.rules.model import Direction, Function, Loses, Shape, Shortcut, Side
+from restow.conversion.rules.model import Direction, Function, Loses, Shape, Shortcut, Side, opposite
 
 __all__ = [
     "ANY_SHAPE",
@@ -28,7 +28,6 @@ __all__ = [
     "has_template",
     "losing",
     "number_of",
-    "opposite",
     "oriented",
     "rounded",
     "shortcuts",
@@ -78,11 +77,6 @@ class AsEdited:
 def differs_in_type(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Return whether two schema nodes declare values of different types."""
     return any(ours.get(word) != theirs.get(word) for word in ("type", "x-kubernetes-int-or-string"))
-
-
-def opposite(side: Side) -> Side:
-    """Return the other side."""
-    return "hub" if side == "spoke" else "spoke"
 
 
 def direction_from(side: Side) -> Direction:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Lens, Misfit, Remembered, Rule, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Lens, Misfit, Remembered, Rule, Side, Standard, declared, opposite
 from restow.conversion.rules.standard.casts import SCALARS, Caster, ScalarType, caster
 from restow.conversion.rules.standard.pattern import Pattern, parsed
-from restow.conversion.rules.standard.shapes import TEXT, choices, has_template, losing, opposite, oriented, shortcuts
+from restow.conversion.rules.standard.shapes import TEXT, choices, has_template, losing, oriented, shortcuts
 
 __all__ = ["join", "split", "template"]
 
