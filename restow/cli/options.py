@@ -440,9 +440,11 @@ def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...])
             msg = "name CRDs or give --all, not both"
             raise click.UsageError(msg)
         return None
-    from restow.cli.registries import load_crds  # a command whose CRDs are named reads no YAML
+    found = names
+    if files:
+        from restow.cli.registries import load_crds  # costs a third of the start, and few need it
 
-    found = (*names, *(crd.name for crd in load_crds(files)))
+        found = (*names, *(crd.name for crd in load_crds(files)))
     if not found:
         msg = "name the CRDs (<plural>.<group>), give -f FILE, or --all"
         raise click.UsageError(msg)

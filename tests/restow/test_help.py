@@ -124,6 +124,20 @@ def test_help_imports_no_costly_library(arguments: list[str]) -> None:
     assert ran.out.splitlines()[-1] == "imported: []"
 
 
+@pytest.mark.parametrize("command", ["migrate", "plan", "ready"])
+def test_a_named_crd_needs_no_conversion_toolkit(command: str) -> None:
+    """The toolkit takes a third of a command's start, and only --registry, --rules and CRDs of files need it."""
+    script = (
+        "import sys\n"
+        "from restow.main import main\n"
+        f"try:\n    main([{command!r}, 'widgets.example.com', '--kubeconfig', '/nonexistent'])\n"
+        "except SystemExit:\n"
+        "    print('imported:', [name for name in sys.modules if name == 'restow.conversion'])\n"
+    )
+    ran = restow(command=(sys.executable, "-c", script))
+    assert ran.out.splitlines()[-1] == "imported: []"
+
+
 def test_the_version_is_the_packages() -> None:
     """Bug reports begin with it."""
     assert restow("--version").out == f"restow, version {version('restow')}\n"
