@@ -31,9 +31,8 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.claims import at_most
 from benchmarks.records import Recorder, add_flag, check_flag
-from benchmarks.tables import Result, Table, report
+from benchmarks.tables import Result, Table, at_most, report
 from restow.controlplane import ControlPlane
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, PatchType, connect

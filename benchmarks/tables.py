@@ -1,13 +1,24 @@
-"""Results as Markdown, which is also readable on a terminal. Pure."""
+"""Results: tables of figures, and claims about figures, as Markdown, which is also readable on a terminal. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.claims import Claim
-
-__all__ = ["Ranged", "Result", "Shown", "Table", "claims_table", "markdown", "ranged", "report"]
+__all__ = [
+    "Claim",
+    "Ranged",
+    "Result",
+    "Shown",
+    "Table",
+    "at_least",
+    "at_most",
+    "claims_table",
+    "exactly",
+    "markdown",
+    "ranged",
+    "report",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,31 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Shown, ...], ...]
     unit: str = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A figure, its bound, and whether it holds."""
+
+    claim: str
+    figure: float
+    wanted: str
+    holds: bool
+
+
+def at_least(claim: str, figure: float, bound: float) -> Claim:
+    """Claim that a figure reaches a bound."""
+    return Claim(claim=claim, figure=figure, wanted=f"≥ {bound:g}", holds=figure >= bound)
+
+
+def at_most(claim: str, figure: float, bound: float) -> Claim:
+    """Claim that a figure stays within a bound."""
+    return Claim(claim=claim, figure=figure, wanted=f"≤ {bound:g}", holds=figure <= bound)
+
+
+def exactly(claim: str, figure: float, value: float) -> Claim:
+    """Claim that a count per object, rounded to two digits, is a value."""
+    return Claim(claim=claim, figure=figure, wanted=f"{value:.2f}", holds=round(figure, 2) == value)
 
 
 @dataclass(slots=True)

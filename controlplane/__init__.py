@@ -21,12 +21,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from restow.controlplane.apiserver import ApiServer
-    from restow.controlplane.binaries.errors import BinariesUnavailableError, ControlPlaneError
-    from restow.controlplane.errors import NotStoredError, ProcessError, UnavailableError
+    from restow.controlplane.errors import (
+        BinariesUnavailableError,
+        ControlPlaneError,
+        NotStoredError,
+        ProcessError,
+        UnavailableError,
+    )
     from restow.controlplane.etcd import Etcd
     from restow.controlplane.existing import ExistingCluster, use_existing_cluster
-    from restow.controlplane.plane import ControlPlane
+    from restow.controlplane.plane import ApiServer, ControlPlane
     from restow.controlplane.users import ClusterUser, ControlPlaneAuthority, SignedKeyPair
 
 __all__ = [
@@ -46,12 +50,12 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "ApiServer": "apiserver",
-    "BinariesUnavailableError": "binaries.errors",
+    "ApiServer": "plane",
+    "BinariesUnavailableError": "errors",
     "ClusterUser": "users",
     "ControlPlane": "plane",
     "ControlPlaneAuthority": "users",
-    "ControlPlaneError": "binaries.errors",
+    "ControlPlaneError": "errors",
     "Etcd": "etcd",
     "ExistingCluster": "existing",
     "NotStoredError": "errors",

@@ -32,7 +32,7 @@ _OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfi
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit code."""
     options = _parser().parse_args(arguments)
-    from restow.controlplane.binaries.errors import ControlPlaneError
+    from restow.controlplane.errors import ControlPlaneError
 
     if options.command == "minors":
         from restow.controlplane.binaries.search import minors

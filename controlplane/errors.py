@@ -1,15 +1,23 @@
-"""The errors of the control plane; each message has the cause and the next step."""
+"""The errors of a control plane and its binaries; each message has the cause and the next step."""
 
 from __future__ import annotations
 
-from restow.controlplane.binaries.errors import ControlPlaneError
-
 __all__ = [
+    "BinariesUnavailableError",
+    "ControlPlaneError",
     "NotStoredError",
     "PortTakenError",
     "ProcessError",
     "UnavailableError",
 ]
+
+
+class ControlPlaneError(Exception):
+    """The base class of all errors of this package."""
+
+
+class BinariesUnavailableError(ControlPlaneError):
+    """An error: a required binary is unavailable; the message has the attempt of each source and the next step."""
 
 
 class ProcessError(ControlPlaneError):

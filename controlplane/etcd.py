@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from restow.controlplane.binaries.errors import ControlPlaneError
-from restow.controlplane.errors import NotStoredError
+from restow.controlplane.errors import ControlPlaneError, NotStoredError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
-from restow.controlplane.binaries.errors import ControlPlaneError
-from restow.controlplane.errors import UnavailableError
+from restow.controlplane.errors import ControlPlaneError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import timedelta
 
-    from restow.controlplane.apiserver import ApiServer
     from restow.controlplane.etcd import Etcd
+    from restow.controlplane.plane import ApiServer
     from restow.controlplane.users import ClusterUser
 
 __all__ = ["ExistingCluster", "use_existing_cluster"]

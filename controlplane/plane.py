@@ -17,9 +17,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from restow.controlplane.apiserver import ApiServer
 from restow.controlplane.binaries import find_binaries
-from restow.controlplane.binaries.errors import ControlPlaneError
 from restow.controlplane.commands import (
     LOOPBACK,
     SERVICE_ADDRESS,
@@ -30,10 +28,16 @@ from restow.controlplane.commands import (
     etcd_command,
     free_ports,
 )
-from restow.controlplane.errors import PortTakenError
+from restow.controlplane.errors import ControlPlaneError, PortTakenError
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.processes import ProcessGroup
-from restow.controlplane.readiness import etcd_probe, http_probe, seconds_from_environment, wait_until_ready
+from restow.controlplane.readiness import (
+    apiserver_probe,
+    etcd_probe,
+    http_probe,
+    seconds_from_environment,
+    wait_until_ready,
+)
 from restow.controlplane.users import (
     ClusterUser,
     ControlPlaneAuthority,
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
     from restow.controlplane.processes import ManagedProcess
     from restow.controlplane.users import ClusterUser
 
-__all__ = ["ControlPlane", "RunningPlane"]
+__all__ = ["ApiServer", "ControlPlane", "RunningPlane"]
 
 
 _START_ATTEMPTS = 5
@@ -363,3 +367,50 @@ class RunningPlane:
         servers = [apiserver.process for apiserver in self.apiservers]
         everything = [self.etcd_process, *servers, self.controller_manager]
         return [process for process in everything if process is not None and process.running]
+
+
+class ApiServer:
+    """One kube-apiserver of a plane, which can be restarted on the same etcd and port."""
+
+    def __init__(self, name: str, command: Sequence[str], admin: ClusterUser, group: ProcessGroup) -> None:
+        """Configure the server; ``start`` runs it."""
+        self.name = name
+        self.admin = admin
+        self._command = command
+        self._group = group
+        self._process: ManagedProcess | None = None
+
+    @property
+    def server(self) -> str:
+        """The server's URL."""
+        return self.admin.server
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig for this server."""
+        return self.admin.kubeconfig
+
+    @property
+    def process(self) -> ManagedProcess | None:
+        """The running process, or None."""
+        return self._process if self._process is not None and self._process.running else None
+
+    async def start(self, timeout: float) -> None:
+        """Run the process and wait until it is ready, at most ``timeout`` seconds."""
+        process = self._group.start(self.name, self._command)
+        try:
+            await wait_until_ready(process, apiserver_probe(self.server, self.admin.ssl_context()), timeout)
+        except BaseException:
+            process.kill()
+            raise
+        self._process = process
+
+    async def stop(self, grace: float) -> None:
+        """End the process; pending requests have ``grace`` seconds."""
+        if self._process is not None:
+            await self._process.stop(grace)
+
+    async def restart(self, *, grace: float, timeout: float) -> None:
+        """Stop the server and start it again on the same port, so that kubeconfigs stay valid."""
+        await self.stop(grace)
+        await self.start(timeout)

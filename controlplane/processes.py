@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from restow.controlplane import guardian
-from restow.controlplane.binaries.errors import ControlPlaneError
-from restow.controlplane.errors import PortTakenError, ProcessError, UnavailableError
+from restow.controlplane.errors import ControlPlaneError, PortTakenError, ProcessError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -63,7 +63,7 @@ def running_plane(define: Callable[[], ControlPlane]) -> Iterator[ControlPlane]:
 
     If the plane is unavailable, the test is skipped, or fails in CI.
     """
-    from restow.controlplane.binaries.errors import BinariesUnavailableError
+    from restow.controlplane.errors import BinariesUnavailableError
 
     try:
         plane = define()

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from restow.controlplane.binaries.errors import ControlPlaneError
-from restow.controlplane.errors import ProcessError
+from restow.controlplane.errors import ControlPlaneError, ProcessError
 
 if TYPE_CHECKING:
     import ssl

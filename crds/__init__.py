@@ -15,11 +15,10 @@ writes. It and ``load`` read files; no other module does I/O, and no function re
 """
 
 from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences
-from restow.crds.crd import Condition, Crd, CrdError, Strategy, Version
+from restow.crds.crd import Condition, Crd, CrdError, Strategy, Version, sort_versions, version_priority
 from restow.crds.files import load, loads
 from restow.crds.schema import ANY, Kind, ListType, MapType, Scalar, Schema
 from restow.crds.types import TypeProblem, type_problems
-from restow.crds.versions import sort_versions, version_priority
 
 __all__ = [
     "ANY",

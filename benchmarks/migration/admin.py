@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -16,12 +16,14 @@ import msgspec
 
 from restow.controlplane import ClusterUser
 
-__all__ = ["APPLY", "JSON", "MERGE", "Admin", "RequestFailedError"]
+__all__ = ["APPLY", "JSON", "MERGE", "Admin", "RequestFailedError", "until"]
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
+_EVERY = 0.05  # seconds
+_PATIENCE = 120.0  # seconds
 _STARTING = 60.0  # seconds that a resource may take to initialize after its CRD changed
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+)\{(?P<labels>[^}]*)\} (?P<value>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -86,3 +88,16 @@ class Admin:
                 if labels.items() <= its.items():
                     samples.append((its, float(found["value"])))
         return samples
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Poll a condition until it holds: most effects of a request are not there with its answer.
+
+    Raises:
+        TimeoutError: the condition does not hold in time.
+    """
+    async with asyncio.timeout(_PATIENCE):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(_EVERY)

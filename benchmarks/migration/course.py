@@ -1,19 +1,23 @@
-"""The course of the contenders: the amount of measurements, the objects, and one run at a time on them."""
+"""The course of the contenders: the amount of measurements, the objects, and one run at a time on them.
+
+A ``Section`` is one part of the benchmark.
+"""
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.migration.admin import until
 from benchmarks.migration.contenders import Contender, Stage, measure, rewrite
 from benchmarks.migration.meters import quiet
 from benchmarks.migration.results import Run
 from benchmarks.migration.subject import Entries, Herd, Subject
-from benchmarks.migration.waiting import until
+from benchmarks.tables import Result
 
-__all__ = ["Course", "Herd", "Plan", "say"]
+__all__ = ["Course", "Herd", "Plan", "Section", "say"]
 
 _DISTURBED = 0.25  # cores
 
@@ -114,6 +118,14 @@ class Course:
 
     async def _rewrite(self, subject: Subject, version: str) -> None:
         await rewrite(self.stage, subject, version)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of the benchmark: the objects that it needs, and the measurement on them."""
+
+    herds: Callable[[Plan], Sequence[Herd]]
+    measure: Callable[[Course], Awaitable[Result]]
 
 
 def say(text: str) -> None:

@@ -6,11 +6,11 @@ import asyncio
 import time
 from typing import Any
 
+from benchmarks.migration.admin import until
 from benchmarks.migration.children import RunFailedError
 from benchmarks.migration.contenders import Act, Contender, Stage
 from benchmarks.migration.manifests import GROUP
 from benchmarks.migration.subject import Subject
-from benchmarks.migration.waiting import until
 from restow.controlplane import ControlPlane
 
 __all__ = ["control_plane", "native"]

@@ -8,13 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from statistics import median, quantiles
 
-from benchmarks.claims import at_most
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.contenders import Contender, bare_loop, restow_command
-from benchmarks.migration.course import Course, Herd, say
+from benchmarks.migration.course import Course, Herd, Section, say
 from benchmarks.migration.manifests import Variant
-from benchmarks.migration.section import Section
-from benchmarks.tables import Result, Table
+from benchmarks.tables import Result, Table, at_most
 from restow.migrator import Options
 
 __all__ = ["NEIGHBOUR"]

@@ -6,16 +6,13 @@ import hashlib
 
 import msgspec
 
-from benchmarks.claims import at_most, exactly
 from benchmarks.migration.contenders import measure, restow_command, restow_proof
-from benchmarks.migration.course import Course, Herd, say
+from benchmarks.migration.course import Course, Herd, Section, say
 from benchmarks.migration.manifests import Variant
 from benchmarks.migration.meters import quiet
-from benchmarks.migration.results import Run, summary
-from benchmarks.migration.section import Section
+from benchmarks.migration.results import Run, costs_table, rates_table, summary
 from benchmarks.migration.subject import Subject
-from benchmarks.migration.tables import costs_table, rates_table
-from benchmarks.tables import Result
+from benchmarks.tables import Result, at_most, exactly
 
 __all__ = ["PROOF"]
 

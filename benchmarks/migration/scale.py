@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from statistics import median
 
-from benchmarks.claims import at_least, at_most
 from benchmarks.migration.contenders import Contender, bare_loop, restow_command
-from benchmarks.migration.course import Course, Herd, Plan, say
+from benchmarks.migration.course import Course, Herd, Plan, Section, say
 from benchmarks.migration.manifests import Variant
-from benchmarks.migration.results import Run, summary
-from benchmarks.migration.section import Section
-from benchmarks.migration.tables import costs_table, rates_table
-from benchmarks.tables import Ranged, Result, Table
+from benchmarks.migration.results import Run, costs_table, rates_table, summary
+from benchmarks.tables import Ranged, Result, Table, at_least, at_most
 from restow.migrator import Options
 
 __all__ = ["SCALE"]

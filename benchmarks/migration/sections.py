@@ -10,23 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.claims import at_least, at_most, exactly
 from benchmarks.migration import children
 from benchmarks.migration.bareloop import WriteKind
 from benchmarks.migration.contenders import bare_loop, restow_command, restow_library
-from benchmarks.migration.course import Course, Herd, say
+from benchmarks.migration.course import Course, Herd, Section, say
 from benchmarks.migration.manifests import Variant
 from benchmarks.migration.native import native
 from benchmarks.migration.neighbour import NEIGHBOUR
 from benchmarks.migration.proof import PROOF
-from benchmarks.migration.results import Run, busiest, fastest, summary
+from benchmarks.migration.results import Run, busiest, costs_table, fastest, rates_table, summary
 from benchmarks.migration.scale import SCALE
-from benchmarks.migration.section import Section
 from benchmarks.migration.sharding import PROCESSES, SHARDS
 from benchmarks.migration.subject import Entries
-from benchmarks.migration.tables import costs_table, rates_table
 from benchmarks.migration.webhook import WEBHOOK
-from benchmarks.tables import Result, Table
+from benchmarks.tables import Result, Table, at_least, at_most, exactly
 from restow.migrator import Options
 
 __all__ = ["BY_DEFAULT", "SECTIONS"]

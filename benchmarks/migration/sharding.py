@@ -15,15 +15,12 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from benchmarks.claims import at_least, exactly
 from benchmarks.migration.contenders import Act, Contender, Stage, restow_command, restow_shard
-from benchmarks.migration.course import Course, Herd, say
+from benchmarks.migration.course import Course, Herd, Section, say
 from benchmarks.migration.manifests import Variant
-from benchmarks.migration.results import Run, summary
-from benchmarks.migration.section import Section
+from benchmarks.migration.results import Run, costs_table, rates_table, summary
 from benchmarks.migration.subject import Subject
-from benchmarks.migration.tables import costs_table, rates_table
-from benchmarks.tables import Result, Table
+from benchmarks.tables import Result, Table, at_least, exactly
 
 __all__ = ["PROCESSES", "SHARDS"]
 

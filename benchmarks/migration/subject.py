@@ -20,9 +20,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from benchmarks.migration.admin import APPLY, MERGE, Admin
+from benchmarks.migration.admin import APPLY, MERGE, Admin, until
 from benchmarks.migration.manifests import APPLIERS, GROUP, VERSIONS, Json, Variant, applied_by, crd, versions
-from benchmarks.migration.waiting import until
 from restow.controlplane import ControlPlane
 from restow.migrator.decide.proof import ANNOTATION
 

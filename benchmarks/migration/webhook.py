@@ -7,15 +7,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.claims import at_least, exactly
 from benchmarks.conversion.webhooks import Webhook, certificate, restow
 from benchmarks.migration.contenders import bare_loop, restow_command, restow_library
-from benchmarks.migration.course import Course, Herd, say
+from benchmarks.migration.course import Course, Herd, Section, say
 from benchmarks.migration.manifests import GROUP, Json, Variant, conversion
-from benchmarks.migration.results import Run, summary
-from benchmarks.migration.section import Section
-from benchmarks.migration.tables import costs_table, rates_table
-from benchmarks.tables import Result
+from benchmarks.migration.results import Run, costs_table, rates_table, summary
+from benchmarks.tables import Result, at_least, exactly
 from restow.migrator import Options
 
 __all__ = ["WEBHOOK", "serving"]

@@ -19,7 +19,6 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.claims import Claim, at_most
 from benchmarks.migration.admin import Admin, RequestFailedError
 from benchmarks.migration.children import Usage, run
 from benchmarks.migration.meters import read
@@ -27,7 +26,7 @@ from benchmarks.records import Recorder, add_flag, check_flag
 from benchmarks.references.contenders import CONTENDERS, Contender, Tools
 from benchmarks.references.content import FULL, GROUP, QUICK, USUAL, Sizes, crds, plurals, releases, stored_objects
 from benchmarks.stored import put
-from benchmarks.tables import Result, Table, ranged, report
+from benchmarks.tables import Claim, Result, Table, at_most, ranged, report
 from deploy.tools.tools import find_tools
 from restow.controlplane import ControlPlane
 from restow.controlplane.binaries import find_binaries

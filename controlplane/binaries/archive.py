@@ -24,8 +24,8 @@ import aiohttp
 import yaml
 
 from restow.controlplane.binaries.cache import install, scratch
-from restow.controlplane.binaries.errors import BinariesUnavailableError
 from restow.controlplane.binaries.search import BINARIES
+from restow.controlplane.errors import BinariesUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from restow.controlplane.binaries.cache import executable, install, scratch
-from restow.controlplane.binaries.errors import BinariesUnavailableError
 from restow.controlplane.binaries.search import BINARIES, go_module, minors, pinned_version
+from restow.controlplane.errors import BinariesUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from restow.controlplane.binaries.archive import fetch_archive
 from restow.controlplane.binaries.build import build
 from restow.controlplane.binaries.cache import executable, locked
-from restow.controlplane.binaries.errors import BinariesUnavailableError, ControlPlaneError
 from restow.controlplane.binaries.search import BINARIES, BinarySearch, BinarySource, this_platform
+from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.errors import ControlPlaneError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

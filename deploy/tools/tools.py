@@ -23,8 +23,8 @@ from typing import Final
 
 from restow.controlplane.binaries.build import build_environment, find_go, run
 from restow.controlplane.binaries.cache import executable, install, locked, scratch
-from restow.controlplane.binaries.errors import ControlPlaneError
 from restow.controlplane.binaries.search import BinarySearch
+from restow.controlplane.errors import ControlPlaneError
 
 __all__ = ["TOOLS", "find_tools"]
 

@@ -41,7 +41,6 @@ from restow.migrator.references.model import (
     SoughtVersion,
     old_versions,
 )
-from restow.migrator.references.pages import readable_pages
 from restow.migrator.references.readers.admission import ADMISSION
 from restow.migrator.references.readers.clients import LONGEST_LINE, AuditTally, client_references
 from restow.migrator.references.readers.helm import NoRelease, helm_references
@@ -49,7 +48,7 @@ from restow.migrator.references.readers.inventories import INVENTORIES
 from restow.migrator.references.readers.ownerreferences import owner_references
 from restow.migrator.references.readers.typed import SCALERS, can_hold_references, typed_references
 from restow.migrator.references.readers.written import WriterTally
-from restow.migrator.requests.lister import ListedPage, ListFailed, list_objects
+from restow.migrator.requests.lister import ListedPage, ListFailed, list_objects, readable_pages
 from restow.migrator.requests.passes import LONGEST_WAIT
 from restow.migrator.requests.preflight import Permission, missing
 from restow.migrator.requests.stop import RunStop

@@ -3,7 +3,8 @@
 ``_migrate`` and ``_pass`` are the algorithm for one CRD; its phases are their comments:
 
 - *begin* (``run.begin``): refuse what cannot be migrated, protect the stored versions, settle.
-- *pass* (``requests.passes``): list all objects, decide what each needs, write it. A shard does its part.
+- *pass* (``requests.passes``): list all objects, decide what each needs, write it. A shard does its part. Before
+  the first write the run leaves a watermark (``model.watermark``), and a later one skips objects written after it.
 - *prove*, *prune*, *mark* (``run.prune``): prove on a fresh read of the CRD that every object is stored at the storage
   version, trim ``status.storedVersions``, and write the proof on the CRD.
 
@@ -31,7 +32,8 @@ from restow.migrator.decide.prune import PruneVerdict
 from restow.migrator.model.callbacks import CallbackFailed, Callbacks, MigrationRefused, Moment, Observer, Silent
 from restow.migrator.model.options import Engine, Options, Phase
 from restow.migrator.model.report import CrdReport, MigrationReport, ShardReport
-from restow.migrator.model.watermark import FirstSeen, valid_watermark
+from restow.migrator.model.watermark import ANNOTATION as WATERMARK
+from restow.migrator.model.watermark import FirstSeen, Watermark, valid_watermark
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import CrdWatch, annotate, read_crd
@@ -47,7 +49,6 @@ from restow.migrator.run.context import GRACE, CrdRun
 from restow.migrator.run.dealer import Dealer
 from restow.migrator.run.native import NativeRun
 from restow.migrator.run.prune import Pruner
-from restow.migrator.run.resume import leave_watermark, resume
 from restow.migrator.run.settle import Lagging, LagWatch
 from restow.migrator.run.sharding import ShardRun
 
@@ -105,7 +106,7 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
             run.at(Moment.NATIVE)
             policies = replace(policies, written_since=await native.store_again())
 
-    verdict = await _write_and_prune(run, servers, crd, resume(run, crd, policies), share)
+    verdict = await _write_and_prune(run, servers, crd, _resume(run, crd, policies), share)
 
     if native is not None:
         await native.end()
@@ -129,7 +130,7 @@ async def _write_and_prune(
             # Pass: list, decide, write. An earlier process may have done the shard's part.
             if share is None or not share.done_before(crd):
                 run.at(Moment.WRITING)
-                listed = partial(leave_watermark, run, crd, policies)
+                listed = partial(_leave_watermark, run, crd, policies)
                 deal = Dealer(run, crd, policies, run.workers).deal if run.workers is not None else None
                 await run_pass(run.environment, crd, policies, options, report, listed=listed, deal=deal)
                 if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
@@ -142,6 +143,39 @@ async def _write_and_prune(
         finally:
             for watcher in watchers:
                 watcher.cancel()
+
+
+def _resume(run: CrdRun, crd: Crd, policies: EntryPolicies) -> EntryPolicies:
+    """Return policies that skip objects written after an earlier run's watermark.
+
+    They are unchanged if the options do not ask for this, or if no watermark is valid.
+    """
+    run.report.resumed_from = ""
+    found = valid_watermark(crd, run.options.settle_s) if run.options.resume else None
+    if found is None or not policies.reencode or policies.written_since:
+        return policies
+    run.report.resumed_from = found.resource_version
+    return replace(policies, written_since=found.resource_version)
+
+
+async def _leave_watermark(run: CrdRun, crd: Crd, policies: EntryPolicies, resource_version: str) -> None:
+    """Write the list's resourceVersion on the CRD, unless an older watermark is still valid, which covers more."""
+    options, report = run.options, run.report
+    if not policies.reencode or options.dry_run:
+        return
+    taken = valid_watermark(crd, options.settle_s)
+    if taken is None:
+        taken = Watermark.taken(crd, resource_version, options.settle_s)
+    elif taken.generation == crd.generation:
+        return
+    else:
+        taken = taken.renewed(crd)
+    if taken is None:
+        _log.info("%s: resourceVersion %r compares to nothing, so no run can resume", crd.name, resource_version)
+    elif said := await annotate(run.cluster, crd, {WATERMARK: taken.encode()}):
+        _log.info("%s: the watermark could not be left: %s", crd.name, said)
+        if options.resume:
+            report.warnings.append(f"the watermark could not be left on {crd.name}, so no run can resume ({said})")
 
 
 async def _prune_alone(run: CrdRun, crd: Crd, why: str) -> PruneVerdict:

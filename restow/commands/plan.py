@@ -195,8 +195,8 @@ def reasons(found: MigrationPlan) -> list[str]:
         said.append(f"{doubt}; all are to be written at {crd.storage.name}")
     elif old:
         said.append(f"every object is proved to be stored at {crd.storage.name}; status.storedVersions is to be pruned")
-    for (version, treatment), count in sorted(found.entries.items()):
-        said.append(f"{count} managedFields {_entries(count)} at {version}: {_TREATMENTS[treatment]}")
+    for (version, policy), count in sorted(found.entries.items()):
+        said.append(f"{count} managedFields {_entries(count)} at {version}: {_POLICIES[policy]}")
     for (manager, version), count in sorted((found.stripped - found.predicted.stripped).items()):
         said.append(f"{count} {_entries(count)} of {manager} at {version} cannot be carried over and would be stripped")
     if found.translations:
@@ -260,7 +260,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-_TREATMENTS = {
+_POLICIES = {
     "current": "stay",
     "rename": "to be translated",
     "reconcile": "to be translated, item by item where lists are keyed now",

@@ -1,12 +1,16 @@
-"""``restow report``: write one HTML page about a run, a cluster, or both."""
+"""``restow report``: write one HTML page about a run, a cluster, or both.
+
+Of a cluster it reads the metadata of objects, page by page, and keeps only counts.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,17 +19,28 @@ from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_text, say
 from restow.cli.session import Session, run
+from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES
 from restow.commands.timeline import read_policy
 from restow.conversion.operate.overview import rules_overview
 from restow.crds import Crd
-from restow.migrator import CrdStatus, find_old_references, list_crds, read_crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import NotFound
+from restow.kube.pager import list_pages
+from restow.kube.resources import Resource
+from restow.migrator import CrdStatus, FoundReferences, ListFailed, find_old_references, list_crds, read_crd
+from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator.requests.passes import scan
 from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
 from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse_run, render
-from restow.report.cluster import look_at, profiles
+from restow.report.model import CrdView, ProfileView
+from restow.report.views import OwnerCounts, profile_view, view
 
 __all__ = ["command"]
 
 _STDOUT = Path("-")
+_MOST_PROFILES = 100
+"""The largest number of profiles to draw; the others are only counted."""
+
 _PARTLY_SEEN = "not everything could be seen; the page says what, and why"
 
 
@@ -120,13 +135,13 @@ def command(
         cluster, made = session.cluster, datetime.now(UTC)
         crds = await list_crds(cluster) if everything else [(await read_crd(cluster, each)).crd for each in names]
         found = await find_old_references(cluster, crds) if references else {}
-        drawn, more = await profiles(cluster, made) if with_profiles else ((), 0)
+        drawn, more = await _profiles(cluster, made) if with_profiles else ((), 0)
         document = ReportDocument(
             made=made,
             release=version("restow"),
             cluster=cluster.host,
             crds=tuple(
-                [await look_at(cluster, crd, CrdStatus.of(crd).state.value, found.get(crd.name)) for crd in crds]
+                [await _look_at(cluster, crd, CrdStatus.of(crd).state.value, found.get(crd.name)) for crd in crds]
             ),
             run=ran,
             plan=_plan(planned, at, crds),
@@ -168,6 +183,71 @@ def _plan(planned: VersionSchedule | None, at: int | None, crds: Sequence[Crd]) 
     known = {each.name for each in planned.policy.versions}
     observed = observe((at, crd) for crd in crds if known & {each.name for each in crd.versions})
     return PolicyPlan(planned, check(planned, observed) if observed else (), at)
+
+
+async def _look_at(
+    cluster: Cluster, crd: Crd, word: str, references: Collection[FoundReferences] | None = None
+) -> CrdView:
+    """Count the objects of a CRD and the owners of their fields. The view says why objects cannot be listed.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD as read from the cluster.
+        word: the state of the CRD in a word or two.
+        references: references to its versions from elsewhere in the cluster; None without a search.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
+    if why := _unlistable(crd):
+        return view(crd, word, None, why, references)
+    tally = OwnerCounts(crd.storage.api_version)
+    try:
+        async for meta in scan(cluster, crd):
+            tally.add(meta.managed_fields)
+    except ListFailed as failure:
+        return view(crd, word, None, str(await explain_list_failure(cluster, crd, failure)), references)
+    return view(crd, word, tally, references=references)
+
+
+def _unlistable(crd: Crd) -> str:
+    """Return why a CRD's objects cannot be listed, else an empty text. A page needs less of a CRD than a migration."""
+    if not crd.established:
+        return f"{crd.name} is not established, so the API server does not serve it"
+    if not crd.storage.served:
+        return (
+            f"the storage version {crd.storage.name} of {crd.name} is not served, so its objects cannot be listed at "
+            "it. Set served: true for it, or make a served version the storage version"
+        )
+    return ""
+
+
+async def _profiles(cluster: Cluster, now: datetime) -> tuple[tuple[ProfileView, ...], int]:
+    """Return the lifecycles of the cluster's CloudProfiles, and the number of profiles beyond the limit.
+
+    The lifecycles of a NamespacedCloudProfile are those of its rendered profile.
+
+    Raises:
+        KubeError: the API server cannot be reached, or refuses a request.
+    """
+    found: list[ProfileView] = []
+    more = 0
+    for resource, kind in ((CLOUD_PROFILES, "CloudProfile"), (NAMESPACED_CLOUD_PROFILES, "NamespacedCloudProfile")):
+        async for item in _items(cluster, resource):
+            if len(found) < _MOST_PROFILES:
+                found.append(profile_view(kind, item, now))
+            else:
+                more += 1
+    return tuple(found), more
+
+
+async def _items(cluster: Cluster, resource: Resource) -> AsyncIterator[dict[str, Any]]:
+    try:
+        async for page in list_pages(cluster, resource, limit=20):  # a profile can be a megabyte
+            for item in page:
+                yield item
+    except NotFound:
+        return  # the CRD is not installed
 
 
 def _write(file: Path, document: ReportDocument) -> None:

@@ -7,15 +7,18 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import click
 import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
 from restow.cli import completion, options
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import found_in, sources_of
-from restow.cli.printing import echo, print_data, print_table, say
+from restow.cli.printing import console, echo, print_data, print_table, say
 from restow.cli.registries import ConversionSource, load_crds
 from restow.cli.session import Session, require_namespace, run
 from restow.conversion import Graph, ObjectError
@@ -27,10 +30,11 @@ from restow.migrator import MigrationRefused, Requests, list_crds, read_crd
 from restow.migrator.requests.lister import list_objects
 from restow.migrator.requests.stop import RunStop
 from restow.offline import options as offline
-from restow.offline.differences import Counting, FieldChange, changes
+from restow.offline.differences import FieldChange, changes
 
 _PAGE = 100
 _LISTED = 1000
+_LINE_PERIOD = 5.0  # seconds between two lines of progress without a terminal
 
 
 @click.command("roundtrip")
@@ -71,7 +75,7 @@ def command(**flags: Any) -> None:
     source, crds = offline.source(flags), load_crds(flags["crd_files"])
     if files:
         tally = _Tally(source.graph(crds))
-        with Counting() as counting:
+        with _Counting() as counting:
             _look_at_files(tally, counting, files, recursive=flags["recursive"])
         raise SystemExit(int(_tell(tally, flags)))
 
@@ -79,7 +83,7 @@ def command(**flags: Any) -> None:
         await require_namespace(session, flags["namespace"])
         chosen = [(await read_crd(session.cluster, name)).crd for name in names]
         tally = _Tally(await _graph(session, source, crds))
-        with Counting() as counting:
+        with _Counting() as counting:
             for crd in chosen:
                 await _look_at_crd(tally, counting, session, crd, flags)
         code = _tell(tally, flags)
@@ -100,7 +104,7 @@ async def _graph(session: Session, source: ConversionSource, crds: Sequence[Crd]
     return source.graph(known) if len(known) == len(alone.kinds) else alone
 
 
-def _look_at_files(tally: _Tally, counting: Counting, files: Iterable[Path], *, recursive: bool) -> None:
+def _look_at_files(tally: _Tally, counting: _Counting, files: Iterable[Path], *, recursive: bool) -> None:
     counting.begin("files")
     for found in found_in(sources_of(files, recursive=recursive)):
         api_version = found.value.get("apiVersion")
@@ -112,7 +116,7 @@ def _look_at_files(tally: _Tally, counting: Counting, files: Iterable[Path], *, 
         raise InputError(f"there is no object of a kind that the registry converts in {', '.join(map(str, files))}")
 
 
-async def _look_at_crd(tally: _Tally, counting: Counting, session: Session, crd: Crd, flags: dict[str, Any]) -> None:
+async def _look_at_crd(tally: _Tally, counting: _Counting, session: Session, crd: Crd, flags: dict[str, Any]) -> None:
     if (crd.group, crd.kind) not in tally.graph.kinds:
         raise MigrationRefused(f"the registry does not convert {crd.kind}.{crd.group}")
     if not crd.storage.served:
@@ -269,3 +273,49 @@ def _json(tally: _Tally, *, values: bool) -> dict[str, Any]:
         ],
         "unlisted": tally.unlisted,
     }
+
+
+class _Counting:
+    """Shows a count of objects on stderr, for one kind after the other."""
+
+    def __init__(self) -> None:
+        self._console = console(stderr=True)
+        self._terminal = self._console.is_terminal
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            auto_refresh=False,
+        )
+        self._bar: TaskID | None = None
+        self._name = ""
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._terminal:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._terminal:
+            self._bars.stop()
+
+    def begin(self, name: str) -> None:
+        """Start with another kind."""
+        self._name = name
+        if self._terminal:
+            self._bar = self._bars.add_task(name, total=None)
+
+    def at(self, done: int, total: int | None) -> None:
+        """Show the progress; ``total`` is None if it is unknown."""
+        if self._terminal and self._bar is not None:
+            self._bars.update(self._bar, completed=done, total=total)
+            self._bars.refresh()
+        elif time.monotonic() - self._last >= _LINE_PERIOD:
+            self._last = time.monotonic()
+            of = f" of {total}" if total else ""
+            self._console.print(f"{self._name}: {done}{of} objects", markup=False)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import msgspec
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 
-from restow.cli.printing import console
 from restow.conversion.model.fieldpath import pointer
 
-__all__ = ["Counting", "FieldChange", "changes"]
+__all__ = ["FieldChange", "changes"]
 
 
 Kind = Literal["added", "removed", "changed"]
@@ -77,52 +72,3 @@ def _changes(kind: str, nodes: Any) -> Iterator[tuple[list[tuple[bool, Any]], Fi
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-_LINE_PERIOD = 5.0
-
-
-class Counting:
-    """Shows a count of objects on stderr, for one kind after the other."""
-
-    def __init__(self) -> None:
-        self._console = console(stderr=True)
-        self._terminal = self._console.is_terminal
-        self._bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            auto_refresh=False,
-        )
-        self._bar: TaskID | None = None
-        self._name = ""
-        self._last = time.monotonic()
-
-    def __enter__(self) -> Self:
-        if self._terminal:
-            self._bars.start()
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        if self._terminal:
-            self._bars.stop()
-
-    def begin(self, name: str) -> None:
-        """Start with another kind."""
-        self._name = name
-        if self._terminal:
-            self._bar = self._bars.add_task(name, total=None)
-
-    def at(self, done: int, total: int | None) -> None:
-        """Show the progress; ``total`` is None if it is unknown."""
-        if self._terminal and self._bar is not None:
-            self._bars.update(self._bar, completed=done, total=total)
-            self._bars.refresh()
-        elif time.monotonic() - self._last >= _LINE_PERIOD:
-            self._last = time.monotonic()
-            of = f" of {total}" if total else ""
-            self._console.print(f"{self._name}: {done}{of} objects", markup=False)

@@ -7,7 +7,6 @@ Then it takes part in leader election. Before it is ready, it joins the other re
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -36,7 +35,6 @@ from restow.webhook.supervise import keep_running, run_alongside
 
 __all__ = ["run"]
 
-_log = logging.getLogger(__name__)
 
 _LEASE_SUFFIX: Final = "-conversions"
 

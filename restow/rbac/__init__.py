@@ -12,8 +12,7 @@ the rights with the API server's audit log.
 """
 
 from restow.rbac.asked import Asked, Command
-from restow.rbac.documents import ServiceAccount, manifests, plain, to_yaml
-from restow.rbac.grants import Grant
+from restow.rbac.grants import Grant, ServiceAccount, manifests, plain, to_yaml
 from restow.rbac.needs import FAMILY, grants
 
 __all__ = ["FAMILY", "Asked", "Command", "Grant", "ServiceAccount", "grants", "manifests", "plain", "to_yaml"]

@@ -1,6 +1,6 @@
 """The HTML page of ``restow report``: ``render`` a ``ReportDocument``.
 
-``cluster`` reads a live cluster; everything else is pure.
+Pure, except that it reads the templates in this folder.
 """
 
 from restow.report.model import PolicyPlan, ReportDocument

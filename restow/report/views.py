@@ -1,18 +1,25 @@
-"""Build a page's rows and sentences about a CRD from its document and the counts of its objects. Pure."""
+"""Build a page's rows and sentences about a CRD from its document and the counts of its objects, and about a profile.
+
+Pure.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
+from restow.cloudprofile.versions.chart import rows_of, window_of
 from restow.crds import Crd, sort_versions
+from restow.kube.resources import qualified_name
 from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.planning.ready import Readiness, judge
 from restow.migrator.references.model import FoundReferences
 from restow.migrator.references.verdict import MOST_EXAMPLES
-from restow.report.model import CrdView, OwnerRow, ReferenceRow, ReportDocument, State, VersionRow
+from restow.report.model import CrdView, OwnerRow, ProfileView, ReferenceRow, ReportDocument, State, VersionRow
 from restow.report.run import RunCrd
 
 __all__ = [
@@ -22,6 +29,7 @@ __all__ = [
     "OwnerCounts",
     "Remark",
     "figures",
+    "profile_view",
     "remarks",
     "view",
 ]
@@ -265,6 +273,20 @@ def _standing(crd: Crd, api_version: str) -> str:
     group, _, name = api_version.rpartition("/")
     found = crd.version(name) if group == crd.group else None
     return "removed" if found is None else "served" if found.served else "unserved"
+
+
+def profile_view(kind: str, document: Mapping[str, Any], now: datetime) -> ProfileView:
+    """Return the lifecycles of one profile at v1beta2."""
+    metadata = document["metadata"]
+    name = qualified_name(metadata.get("namespace"), metadata.get("name"))
+    spec = document.get("spec") or {}
+    if kind == "NamespacedCloudProfile":
+        spec = (document.get("status") or {}).get("cloudProfileSpec") or spec
+    try:
+        window = window_of(spec, now)
+        return ProfileView(kind, name, rows_of(spec, window), window)
+    except ValueError as error:
+        return ProfileView(kind, name, (), window_of({}, now), str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from restow.controlplane.apiserver import ApiServer
 from restow.controlplane.commands import apiserver_command, free_ports
-from restow.controlplane.plane import ControlPlane
+from restow.controlplane.plane import ApiServer, ControlPlane
 
 _CRDS = b"/registry/apiextensions.k8s.io/customresourcedefinitions"
 _PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")

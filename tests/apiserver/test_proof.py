@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from restow.controlplane.apiserver import ApiServer
-from restow.controlplane.plane import ControlPlane
+from restow.controlplane.plane import ApiServer, ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType

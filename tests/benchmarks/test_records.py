@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchmarks.claims import at_most
 from benchmarks.records import (
     Figure,
     Machine,
@@ -18,7 +17,7 @@ from benchmarks.records import (
     load,
     recorded_tables,
 )
-from benchmarks.tables import Result, Table, ranged
+from benchmarks.tables import Result, Table, at_most, ranged
 
 COMMAND = "python -m benchmarks.migration --sections memory"
 

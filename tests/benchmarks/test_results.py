@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.claims import at_least, at_most, exactly
-from benchmarks.migration.results import Run, busiest, fastest, summary
-from benchmarks.migration.tables import rates_table
+from benchmarks.migration.results import Run, busiest, fastest, rates_table, summary
 from benchmarks.records import Figure, recorded_tables
-from benchmarks.tables import Result, Table, markdown
+from benchmarks.tables import Result, Table, at_least, at_most, exactly, markdown
 
 
 def run(

@@ -15,8 +15,8 @@ from aiohttp.test_utils import TestServer, unused_port
 
 from restow.controlplane.binaries import BinarySearch, find_binaries
 from restow.controlplane.binaries.archive import choose_archive
-from restow.controlplane.binaries.errors import BinariesUnavailableError
 from restow.controlplane.binaries.search import BinarySource
+from restow.controlplane.errors import BinariesUnavailableError
 
 VERSION = "1.36.3"
 CONTENT = {

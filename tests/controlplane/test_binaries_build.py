@@ -17,8 +17,8 @@ import pytest
 from restow.controlplane.binaries import BINARIES, BinarySearch, find_binaries
 from restow.controlplane.binaries.build import build_environment, linker_flags, required_go
 from restow.controlplane.binaries.cache import locked
-from restow.controlplane.binaries.errors import BinariesUnavailableError
 from restow.controlplane.binaries.search import DEFAULT_MINOR, BinarySource, go_module, minors, pinned_version
+from restow.controlplane.errors import BinariesUnavailableError
 
 GO = """#!/bin/sh
 if [ "$1" = env ]; then echo "{version}"; exit 0; fi

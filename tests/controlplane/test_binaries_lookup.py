@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from restow.controlplane.binaries import BINARIES, BinarySearch, find_binaries
-from restow.controlplane.binaries.errors import BinariesUnavailableError, ControlPlaneError
 from restow.controlplane.binaries.search import (
     DEFAULT_MINOR,
     BinarySource,
@@ -16,6 +15,7 @@ from restow.controlplane.binaries.search import (
     minors,
     pinned_version,
 )
+from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneError
 
 OFFLINE = {"RESTOW_CONTROLPLANE_OFFLINE": "true", "RESTOW_CONTROLPLANE_SOURCE": "archive"}
 NAMED, ASSETS, CACHE = "named", "assets", "cache"

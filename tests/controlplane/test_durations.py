@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.errors import ControlPlaneError
 from restow.controlplane.readiness import go_duration_seconds, seconds_from_environment
 
 

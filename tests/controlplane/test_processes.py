@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from restow.controlplane.binaries.errors import ControlPlaneError
-from restow.controlplane.errors import PortTakenError, ProcessError
+from restow.controlplane.errors import ControlPlaneError, PortTakenError, ProcessError
 from restow.controlplane.processes import ProcessGroup
 
 SHELL = "/bin/sh"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from restow.controlplane.binaries.errors import BinariesUnavailableError
+from restow.controlplane.errors import BinariesUnavailableError
 from restow.controlplane.etcd import Etcd
 from restow.kube import connect
 from restow.kube.client import HttpCluster

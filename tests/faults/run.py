@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from restow.controlplane.apiserver import ApiServer
+from restow.controlplane.plane import ApiServer
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, KubeError, NotFound, TooManyRequests, first_error

@@ -38,7 +38,7 @@ ALICE = entry("alice", "v2", {"f:spec": {"f:size": {}}})
 
 
 def rules(mode: ManagedFields = ManagedFields.TRANSLATE) -> EntryPolicies:
-    """The treatments of a CRD with v1 and v2."""
+    """The policies of a CRD with v1 and v2."""
     return entry_policies(b.proved(b.crd(("v1", "v2"))), Options(managed_fields=mode))
 
 

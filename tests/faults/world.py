@@ -10,8 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from restow.controlplane.apiserver import ApiServer
-from restow.controlplane.plane import ControlPlane
+from restow.controlplane.plane import ApiServer, ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from tests.apiserver.anchor import keep_group

@@ -11,7 +11,7 @@ import pytest
 
 from restow.cli import signals
 from restow.controlplane.binaries import find
-from restow.controlplane.binaries.errors import BinariesUnavailableError
+from restow.controlplane.errors import BinariesUnavailableError
 
 WITHOUT_UNIX = """
 import importlib, pkgutil, sys

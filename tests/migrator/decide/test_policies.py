@@ -63,7 +63,7 @@ def a_crd(strategy: str, state: str, *, stored: tuple[str, ...] | None = None) -
 
 
 def of_v1(rules: EntryPolicies) -> EntryPolicy:
-    """The treatment of v1's entries."""
+    """The policy for v1's entries."""
     return rules.of(b.api_version("v1"))
 
 
@@ -73,7 +73,7 @@ def test_the_table_has_every_row() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids="-".join)
-def test_the_treatment_of_every_kind_of_entry(row: tuple[str, str, Scope, ManagedFields]) -> None:
+def test_the_policy_for_every_kind_of_entry(row: tuple[str, str, Scope, ManagedFields]) -> None:
     """Each combination of strategy, version, scope and policy has one right answer; a wrong one loses owners."""
     strategy, state, scope, policy = row
     assert of_v1(entry_policies(a_crd(strategy, state), Options(scope=scope, managed_fields=policy))) is ROWS[row]
@@ -124,8 +124,8 @@ def test_an_entry_of_a_served_version_is_never_stripped_unless_asked_for() -> No
     """Design law: clients of a served version need their entries, whatever else is switched on or off."""
     for strategy, state, scope, policy, skip, strip_served, completed in EVERYTHING:
         options = Options(scope=scope, managed_fields=policy, skip=skip, strip_served=strip_served)
-        treatment = of_v1(entry_policies(a_crd(strategy, state), options, completed=completed))
-        if state == "served" and treatment is EntryPolicy.DROP:
+        found = of_v1(entry_policies(a_crd(strategy, state), options, completed=completed))
+        if state == "served" and found is EntryPolicy.DROP:
             assert strip_served, options
             assert policy is ManagedFields.STRIP, options
 
@@ -153,7 +153,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize(
-    ("options", "completed", "webhook", "treatment", "whole"),
+    ("options", "completed", "webhook", "policy", "whole"),
     [
         (Options(), False, False, EntryPolicy.RECONCILE, True),
         (Options(), True, False, EntryPolicy.KEEP, False),
@@ -166,11 +166,11 @@ LISTS = {
     ids=["translate", "completed", "webhook", "out of scope", "strip", "strip served", "phase off"],
 )
 def test_objects_are_listed_whole_only_to_reshape(
-    options: Options, completed: bool, webhook: bool, treatment: EntryPolicy, whole: bool
+    options: Options, completed: bool, webhook: bool, policy: EntryPolicy, whole: bool
 ) -> None:
     """A renamed entry whose lists changed would lose its items; whole objects where none is reshaped waste memory."""
     rules = entry_policies(b.crd(schemas=LISTS, webhook=webhook), options, completed=completed)
-    assert (of_v1(rules), rules.whole_objects) == (treatment, whole)
+    assert (of_v1(rules), rules.whole_objects) == (policy, whole)
     assert rules.schemas[b.api_version("v1")].node is LISTS["v1"]
 
 

@@ -192,4 +192,4 @@ def test_what_was_written_since_is_not_re_encoded_but_translated(
 def test_without_a_watermark_every_object_is_re_encoded() -> None:
     """A run that was not asked to resume proves every object by a write of its own."""
     rules = entry_policies(carrying(taken()), Options(resume=True))
-    assert rules.for_object("999").reencode, "the run decides about the watermark, not the treatments"
+    assert rules.for_object("999").reencode, "the run decides about the watermark, not the policies"

@@ -39,7 +39,7 @@ LEVEL1, LEVEL2 = b.struct(**UNION1), b.struct(**UNION2)
 
 
 def rules_of(*, removed: bool = False) -> EntryPolicies:
-    """The treatments of a CRD with strategy Webhook, whose union v2 tells apart by structure."""
+    """The policies of a CRD with strategy Webhook, whose union v2 tells apart by structure."""
     schemas = {"v1": b.struct(spec=SPEC1, status=LEVEL1), "v2": b.struct(spec=SPEC2, status=LEVEL2)}
     return entry_policies(b.crd(("v2",) if removed else ("v1", "v2"), schemas=schemas, webhook=True), Options())
 

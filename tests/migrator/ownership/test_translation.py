@@ -41,7 +41,7 @@ def drive(steps: Steps[Any], convert: Converts) -> tuple[Any, list[list[Conversi
 
 
 def rules_of(old: b.Node, new: b.Node, *, removed: bool = False) -> EntryPolicies:
-    """The treatments of a CRD with strategy Webhook."""
+    """The policies of a CRD with strategy Webhook."""
     versions = ("v2",) if removed else ("v1", "v2")
     schemas = {"v1": b.struct(spec=old), "v2": b.struct(spec=new)}
     return entry_policies(b.crd(versions, schemas=schemas, webhook=True), Options())

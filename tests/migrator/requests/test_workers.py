@@ -9,9 +9,8 @@ import pytest
 from restow.kube import connect
 from restow.migrator import Migration, Migrator, NamedConverters, Options
 from restow.migrator.requests import workers
-from restow.migrator.requests.cpus import available_cpus, cgroup_quota
 from restow.migrator.requests.passes import own_webhook
-from restow.migrator.requests.workers import plan_workers
+from restow.migrator.requests.workers import available_cpus, cgroup_quota, plan_workers
 from tests.memory.cluster import MemoryCluster
 
 KUBECONFIG = """

@@ -21,9 +21,8 @@ from restow.migrator.references.readers.ownerreferences import owner_references
 from restow.migrator.requests.wire import object_decoder
 from restow.migrator.timeline import check, observe, parse_policy, schedule
 from restow.report import PolicyPlan, ReportDocument, RunReport, parse_run
-from restow.report.cluster import profile
 from restow.report.model import CrdView
-from restow.report.views import OwnerCounts, view
+from restow.report.views import OwnerCounts, profile_view, view
 
 NOW = datetime(2026, 11, 21, 21, 40, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
@@ -249,5 +248,5 @@ def document() -> ReportDocument:
             rules(),
             rules(ready=False, failure="Rehearsed, ObjectsFail: 1 of 3 objects failed: default/odd: it is"),
         ),
-        profiles=(profile("CloudProfile", profile_document(), NOW),),
+        profiles=(profile_view("CloudProfile", profile_document(), NOW),),
     )

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from restow.report import ReportDocument, parse_run, render
 from restow.report.chart import plan_chart
-from restow.report.cluster import profile
-from restow.report.views import figures, remarks, view
+from restow.report.views import figures, profile_view, remarks, view
 from tests.restow.report.sample import HOSTILE, NOW, crd, document, plan, profile_document, rules, run, tally
 
 _VOID = {"meta", "link", "input", "wbr"}
@@ -70,8 +69,8 @@ def hostile_document(text: str) -> ReportDocument:
         run=base.__class__(result=text, crds=ran),
         rules=(rules(ready=False, failure=text, name=text),),
         profiles=(
-            profile("CloudProfile", profile_document() | {"metadata": {"name": text}}, NOW),
-            replace(profile("CloudProfile", {"metadata": {"name": "x"}, "spec": {}}, NOW), problem=text),
+            profile_view("CloudProfile", profile_document() | {"metadata": {"name": text}}, NOW),
+            replace(profile_view("CloudProfile", {"metadata": {"name": "x"}, "spec": {}}, NOW), problem=text),
         ),
     )
 
@@ -243,7 +242,7 @@ def test_a_profile_whose_lifecycle_is_none_is_named():
     """One profile that cannot be drawn must not cost the others their charts, nor go unnoticed."""
     broken = profile_document()
     broken["spec"]["kubernetes"]["versions"][1]["lifecycle"][1]["startTime"] = "soon"
-    found = profile("CloudProfile", broken, NOW)
+    found = profile_view("CloudProfile", broken, NOW)
     assert found.problem and not found.rows
     page = Shape(render(ReportDocument(made=NOW, release="1", profiles=(found,))))
     assert "It cannot be drawn" in page.text
@@ -257,6 +256,6 @@ def test_a_namespaced_profile_is_drawn_as_rendered():
         "spec": {"parent": {"kind": "CloudProfile", "name": "metal"}},
         "status": {"cloudProfileSpec": profile_document()["spec"]},
     }
-    found = profile("NamespacedCloudProfile", document, now)
+    found = profile_view("NamespacedCloudProfile", document, now)
     assert found.name == "garden-a/p"
     assert len(found.rows) == 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.crds.versions import sort_versions, version_priority
+from restow.crds.crd import sort_versions, version_priority
 
 # The example of the Kubernetes documentation, "Version priority".
 DOCUMENTED = ("v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10")
