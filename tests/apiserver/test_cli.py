@@ -272,11 +272,21 @@ async def test_a_run_that_settles_says_so(due: Kind, cli: Cli) -> None:
 async def test_all_means_every_crd(due: Kind, cli: Cli, cluster: HttpCluster) -> None:
     """The one that is left out is the one whose old version cannot be removed."""
 
-    async def alone() -> bool:  # those of the tests before take a moment to go
-        found = (await cluster.list_page(CRDS, metadata_only=True)).json()["items"]
-        return [each["metadata"]["name"] for each in found] == [due.name]
+    async def others() -> list[str]:
+        found = (await cluster.list_page(CRDS)).json()["items"]
+        return [
+            f"{each['metadata']['name']}: deleted {each['metadata'].get('deletionTimestamp')}, {each.get('status')}"
+            for each in found
+            if each["metadata"]["name"] != due.name
+        ]
 
-    await until(alone, "CRDs of other tests are still there")
+    async def alone() -> bool:  # those of the tests before take a moment to go
+        return not await others()
+
+    try:
+        await until(alone, "CRDs of other tests are still there")
+    except AssertionError as error:
+        raise AssertionError("\n".join([str(error), *await others()])) from None
     second = Kind(cluster, due.etcd, f"second.{due.group}")
     await second.create(second.document(storage="v1alpha1"))
     try:
