@@ -51,7 +51,7 @@ class WiringGate:
     def __init__(self, cluster: Cluster, at: At) -> None:
         self._cluster = cluster
         self._at = at
-        self._probed: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._probed: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
 
     def is_ours(self, live: Crd | Definition) -> bool:
         """Return whether a CRD, or an XRD, names this webhook."""
@@ -113,7 +113,8 @@ class WiringGate:
                 return self._closed(crd, "WaitingForCrossplane", f"{said}: {' and '.join(waits)}")
         elif not self._names_us(crd):
             return self._closed(crd, "Wiring", _UNWRITTEN.format("CustomResourceDefinition"))
-        probed = (record.active, tuple(each.generation for each in crds))
+        # With the uid: a CRD that was deleted and created again may have the same generation, and other objects.
+        probed = (record.active, tuple((each.uid, each.generation) for each in crds))
         if self._probed.get(crd.name) != probed:
             if unread := await self._unread(crds):
                 return Gate(gates.WIRED, False, "NotAnswering", unread)
