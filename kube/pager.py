@@ -196,9 +196,7 @@ async def read_list_page(
     return await _read_page(ask, decoder, limit, params, token)
 
 
-async def request_list_page(
-    cluster: Cluster, resource: Resource, *, limit: int, token: str = ""
-) -> tuple[Reply, str]:
+async def request_list_page(cluster: Cluster, resource: Resource, *, limit: int, token: str = "") -> tuple[Reply, str]:
     """Request a page as ``read_list_page`` does, for a caller that decodes it in more than one way.
 
     Returns:
@@ -239,9 +237,7 @@ async def _read_page(
     return page
 
 
-async def _request_page(
-    ask: _Ask, limit: int, params: Mapping[str, str] | None, token: str
-) -> tuple[Reply, str]:
+async def _request_page(ask: _Ask, limit: int, params: Mapping[str, str] | None, token: str) -> tuple[Reply, str]:
     """Request the page of a token; return the answer, and the token that it belongs to."""
     expired = 0
     while True:

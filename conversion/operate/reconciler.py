@@ -313,18 +313,18 @@ class RulesReconciler:
     ) -> tuple[Gate, RevisionRecord]:
         """Make every live replica compile the revision, then serve it."""
         live = await self._leases.live()
-        spoilt = any(report.problem for report in record.reports.values()) and (
-            record.revisions.get(revision.name) != await asyncio.to_thread(lambda: revision.body)
-        )
-        if spoilt or revision.name != record.candidate or revision.name not in record.revisions:
-            record = await self._records.write(
-                record,
-                live=live,
-                rules=name,
-                candidate=revision.name,
-                candidate_generation=generation,
-                revisions={revision.name: revision.body},
-            )
+        due = revision.name != record.candidate or revision.name not in record.revisions
+        if due or any(report.problem for report in record.reports.values()):
+            body = await asyncio.to_thread(lambda: revision.body)
+            if due or record.revisions[revision.name] != body:
+                record = await self._records.write(
+                    record,
+                    live=live,
+                    rules=name,
+                    candidate=revision.name,
+                    candidate_generation=generation,
+                    revisions={revision.name: body},
+                )
         reports = {each: record.reports.get(each) for each in live}
         problems = [
             f"{each}: {report.problem}"
