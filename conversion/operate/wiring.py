@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from restow.conversion.certificates import NO_BUNDLE, Address, WiringRefused, plan_configuration, unwire
@@ -242,6 +243,7 @@ class KindsStep:
         self.of = of
         self._served: dict[str, tuple[Crd, ...]] = {}
         self._steps: dict[tuple[str, str], AdmissionStep] = {}
+        self._suspended: set[str] = set()
 
     def serve(self, crds: Sequence[Crd], graph: Graph) -> None:
         """Decide by the conversions of a kind, and of its claims, from the next request on."""
@@ -249,15 +251,27 @@ class KindsStep:
         self._served[crds[0].name] = tuple(crds)
         self._steps |= dict.fromkeys(((crd.group, crd.kind) for crd in crds), self.of.decides(graph, crds))
 
+    def suspend(self, crd: str) -> None:
+        """Refuse requests about a kind, by which this process cannot decide: they must not pass undecided."""
+        self.withdraw(crd)
+        self._suspended.add(crd)
+
     def withdraw(self, crd: str) -> None:
         """Let requests about a kind pass."""
+        self._suspended.discard(crd)
         for each in self._served.pop(crd, ()):
             self._steps.pop((each.group, each.kind), None)
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict, with the patch of a step that patches."""
         step = self._steps.get((request.kind.group, request.kind.kind))
-        return AdmissionResponse() if step is None else await step(request)
+        if step is not None:
+            return await step(request)
+        crd = f"{request.resource.resource}.{request.resource.group}"
+        if crd not in self._suspended:
+            return AdmissionResponse()
+        said = f"this replica of restow cannot compile the active conversion rules of {crd}; try again"
+        return AdmissionResponse(allowed=False, message=said, code=HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 async def why_not_called(cluster: Cluster, wanted: Mapping[str, Any]) -> str:

@@ -139,11 +139,11 @@ class _Conversions:
                 await replica.load()
                 # With the CRDs: a rotation of the CA must not continue before all of them have the new one.
                 await self._certificates.prepare()
-                await self._serve(replica, stop)
+                await self._serve(replica, member, stop)
         finally:
             await member.leave()
 
-    async def _serve(self, replica: Replica, stop: asyncio.Event) -> None:
+    async def _serve(self, replica: Replica, member: Membership, stop: asyncio.Event) -> None:
         settings, webhook = self._settings, self._webhook
         serving = ServingCertificate(
             self._folder / CERTIFICATE,
@@ -166,9 +166,19 @@ class _Conversions:
             async with run_alongside(
                 keep_running("certificates", self._certificates.run_forever, ended=ended, clock=clock),
                 keep_running("replica", replica.run, ended=ended, clock=clock),
+                keep_running("peers", replica.watch_peers, ended=ended, clock=clock),
+                _stop(member, stop),
                 keep_running("events", lambda: self._kept.run(self._cluster), ended=ended, clock=clock),
             ):
-                await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
+                await run_alone(
+                    webhook,
+                    serving,
+                    listener,
+                    probes,
+                    stop,
+                    further_metrics=self._metrics.text,
+                    unready=lambda: replica.unready,
+                )
             await asyncio.wait([leading])  # the end of the task releases the lease
 
     def _tell(self, details: CertificateDetails) -> None:
@@ -209,3 +219,9 @@ class _Conversions:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+
+async def _stop(member: Membership, stop: asyncio.Event) -> None:
+    """Tell the other replicas as soon as this one is asked to stop: one that lacks a kind must not rely on it."""
+    await stop.wait()
+    await member.stop()
