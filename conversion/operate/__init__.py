@@ -8,5 +8,6 @@ Every replica serves, and one of them leads:
   compiles it. A wrong change never gets there, and after a restart the replicas find the last good revision there;
 - a replica (``replica``) reports in the same ConfigMap which revisions it has compiled and which one it serves, and
   renews a Lease of its own (``members``), so that the leader knows which replicas to wait for. One that cannot compile
-  a kind is not ready while another one can (``peers``).
+  a kind is not ready while another one can (``peers``);
+- the leader reports each gate, and each right that it lacks, in the object's status (``statuses``).
 """

@@ -40,18 +40,27 @@ __all__ = ["REFUSING", "RESTORING", "STEPS", "At", "KindsStep", "RulesStep", "Wi
 
 _log = logging.getLogger(__name__)
 
-_UNWRITTEN: Final = "spec.conversion of the {} is not written yet; the log of a replica says why"
+_YET: Final = "is not written yet"
+_UNWRITTEN: Final = f"spec.conversion of the {{}} {_YET}"
 
 At = Callable[[str], Address]
 """Returns the address of the webhook for a path."""
 
 
 class WiringGate:
-    """Checks the wiring of CRDs. ``at`` returns the address of the webhook for a path."""
+    """Checks the wiring of CRDs.
 
-    def __init__(self, cluster: Cluster, at: At) -> None:
+    Args:
+        cluster: the API server.
+        at: returns the address of the webhook for a path.
+        obstacle: returns why this process could not write a CRD or a webhook configuration, as a sentence with its
+            name; empty if it could, or has not tried. All replicas have the same rights.
+    """
+
+    def __init__(self, cluster: Cluster, at: At, obstacle: Callable[[str], str] = lambda _name: "") -> None:
         self._cluster = cluster
         self._at = at
+        self._obstacle = obstacle
         self._probed: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
 
     def is_ours(self, live: Crd | Definition) -> bool:
@@ -106,14 +115,14 @@ class WiringGate:
         if record.composite:
             live = await read_definition(self._cluster, crd.name, record.composite)
             if not self._names_us(live):
-                return self._closed(crd, "Wiring", _UNWRITTEN.format("CompositeResourceDefinition"))
+                return self._unwritten(crd, crd.name, "Wiring", _UNWRITTEN.format("CompositeResourceDefinition"))
             if waits := [each.name for each in crds if not self._names_us(each, crd.name)]:
                 said = (
                     "the CompositeResourceDefinition names the webhook; Crossplane has not copied that into the CRD yet"
                 )
                 return self._closed(crd, "WaitingForCrossplane", f"{said}: {' and '.join(waits)}")
         elif not self._names_us(crd):
-            return self._closed(crd, "Wiring", _UNWRITTEN.format("CustomResourceDefinition"))
+            return self._unwritten(crd, crd.name, "Wiring", _UNWRITTEN.format("CustomResourceDefinition"))
         # With the uid: a CRD that was deleted and created again may have the same generation, and other objects.
         probed = (record.active, tuple((each.uid, each.generation) for each in crds))
         if self._probed.get(crd.name) != probed:
@@ -124,8 +133,9 @@ class WiringGate:
         said = f"the API server converts {kinds} at {', '.join(crd.served)} by this webhook"
         for step in STEPS:
             if record.steps.get(step.name) is StepState.WANTED:
-                if reason := await why_not_called(self._cluster, step.configuration_of(crds, hub, self._at)):
-                    return Gate(gates.WIRED, False, step.missing, reason)
+                configuration = step.configuration_of(crds, hub, self._at)
+                if missing := await why_not_called(self._cluster, configuration):
+                    return self._unwritten(crd, f"{step.name}.{crd.name}", step.missing, missing)
                 said = f"{said}, and {step.said}"
         return Gate(gates.WIRED, True, "Wired", said)
 
@@ -169,6 +179,14 @@ class WiringGate:
     def _names_us(self, live: Crd | Definition, path: str = "") -> bool:
         has_bundle = bool(((live.webhook or {}).get("clientConfig") or {}).get("caBundle"))
         return has_bundle and address_in(live.webhook) == self._at(f"/convert/{path or live.name}")
+
+    def _unwritten(self, crd: Crd, name: str, reason: str, said: str) -> Gate:
+        """Return the gate while an object does not call the webhook, with what keeps this process from writing it."""
+        obstacle = self._obstacle(name)
+        if gates.is_denied(obstacle):
+            reason = gates.FORBIDDEN
+        why = f": {gates.with_advice(obstacle)}" if obstacle else "; the log of a replica says why"
+        return self._closed(crd, reason, f"{said}{why if said.endswith(_YET) else ''}")
 
     def _closed(self, crd: Crd, reason: str, said: str) -> Gate:
         self._probed.pop(crd.name, None)
@@ -289,7 +307,7 @@ async def why_not_called(cluster: Cluster, wanted: Mapping[str, Any]) -> str:
             return str(error)
         if not due and (injector_of(live["metadata"].get("annotations") or {}) or all(bundles_of(wanted, live))):
             return ""
-    return f"{name} is not written yet; the log of a replica says why"
+    return f"{name} {_YET}"
 
 
 async def remove(cluster: Cluster, wanted: Mapping[str, Any]) -> None:

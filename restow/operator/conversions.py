@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -89,6 +90,7 @@ class _Conversions:
             kept=self._kept.note,
         )
         self._told: Callable[[CertificateDetails], None] = lambda _details: None
+        self._obstacles: tuple[str, ...] = ()
 
     def _keeper(self) -> CertificateKeeper:
         """Return what keeps certificate and wiring."""
@@ -182,7 +184,13 @@ class _Conversions:
             await asyncio.wait([leading])  # the end of the task releases the lease
 
     def _tell(self, details: CertificateDetails) -> None:
+        self._obstacles = details.problems
         self._told(details)
+
+    def _obstacle(self, name: str) -> str:
+        """Return why this process could not write an object at its last look; see ``WiringGate``."""
+        whole = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
+        return next(filter(whole.search, self._obstacles), "")
 
     async def _lead_until(self, stop: asyncio.Event) -> None:
         """Reconcile while this replica leads; when asked to stop, release the lease immediately."""
@@ -197,6 +205,7 @@ class _Conversions:
             told=self._metrics.rules,
             clock=settings.clock,
             steps=settings.rules_steps,
+            obstacle=self._obstacle,
         )
         elector = LeaderElector(
             self._cluster,
