@@ -55,7 +55,7 @@ FORBIDDEN: Final = "Forbidden"
 
 #: Reasons of a gate in progress: no Event is written for them.
 _ON_THE_WAY: Final = frozenset(
-    {"Waiting", "InProgress", "Compiling", "RollingOut", "Wiring", "Releasing"}
+    {"Waiting", "InProgress", "Compiling", "RollingOut", "Wiring", "Releasing", "HandingOver"}
 )
 
 #: The longest message in characters: the schema of conditions in other APIs allows 32768.

@@ -54,6 +54,7 @@ _log = logging.getLogger(__name__)
 
 _SOON: Final = 1.0  # seconds: replicas report through the ConfigMap, whose events arrive by themselves
 _LATER: Final = 30.0
+_NEXT: Final = 5.0  # for the younger of two objects: the older one may hand over
 
 
 @dataclass(slots=True)
@@ -165,7 +166,8 @@ class RulesReconciler:
     def _note(self, document: Mapping[str, Any]) -> None:
         metadata, target = document["metadata"], target_of(document)
         if target is not None:
-            self._rules.add(metadata["name"], target, metadata["creationTimestamp"])
+            deleting = "deletionTimestamp" in metadata
+            self._rules.add(metadata["name"], target, metadata["creationTimestamp"], deleting=deleting)
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         """Take one object through as many gates as possible now."""
@@ -221,7 +223,7 @@ class RulesReconciler:
         if (older := self._rules.older(name)) is not None:
             said = f"{older} is older and counts for {target[1]}.{target[0]}; delete one of both"
             conflict = Gate(gates.CONFLICT, True, "OlderRules", said)
-            return Look((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _LATER)
+            return Look((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _NEXT)
         if found:
             return Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),), crd_name, record)
         if crd is None or record is None:
@@ -387,6 +389,9 @@ class RulesReconciler:
             crds = (crd, claim)
         needed = next(filter(None, map(why_not_none, crds)), "") if ours else ""
         if needed and BREAK_GLASS not in (document["metadata"].get("annotations") or {}):
+            if following := self._rules.hand_over(document["metadata"]["name"]):
+                said = f"{needed}. {following} takes over once it has passed {gates.REHEARSED}"
+                return Gate(gates.WIRED, False, "HandingOver", said), _SOON
             said = f"{needed}. To delete the rules nevertheless, add the annotation {BREAK_GLASS}"
             return Gate(gates.WIRED, False, "DeletionBlocked", said), _LATER
         if record.wired:
