@@ -53,7 +53,7 @@ def test_depth_does_not_matter() -> None:
 
 def test_parts_of_a_text_join_wherever_it_is_divided() -> None:
     """A string, a run of brackets or a key that lies across a border would shift every later object."""
-    inner = b'{"a":"[\\"{\\\\","b":' + b"[" * 700 + b"]" * 700 + b',"items":[{}]}'
+    inner = b'{"a":"[\\"{\\\\","b":' + b"[" * 40 + b"]" * 40 + b',"items":[{}]}'
     for shift in range(1100):
         text = b'{"' + b"k" * shift + b'":{"items":[0]},"items" : [' + inner + b", [] ," + inner + b"]}"
         rest, found = take_elements(text, "items")
