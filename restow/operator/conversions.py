@@ -33,7 +33,7 @@ from restow.kube.resources import CRDS
 from restow.operator.metrics import OperatorMetrics
 from restow.operator.process import Files, Settings, install_crds
 from restow.webhook.authority import OwnAuthority
-from restow.webhook.supervise import keep_running, run_alongside
+from restow.webhook.supervise import keep_running, run_alongside, start_patiently
 
 __all__ = ["run"]
 
@@ -120,7 +120,8 @@ class _Conversions:
         """Start, serve until asked to stop, and shut down."""
         settings = self._settings
         if settings.installs_crds:
-            await install_crds(self._cluster, [conversionrules.document()])
+            crds = [conversionrules.document()]
+            await start_patiently(lambda: install_crds(self._cluster, crds), stop, clock=settings.clock)
         member = Membership(self._cluster, self._namespace, unique_replica(), settings.clock)
         replica = Replica(
             self._cluster,
@@ -133,14 +134,14 @@ class _Conversions:
             controller_hook=self._metrics.controller,
             clock=settings.clock,
         )
-        await member.join()
+        await start_patiently(member.join, stop, clock=settings.clock)
         try:
             # Loading thousands of revisions takes longer than the Lease lasts, and the leader must not go on without
             # this replica: it would serve what it has loaded.
             async with run_alongside(member.renew_forever()):
-                await replica.load()
+                await start_patiently(replica.load, stop, clock=settings.clock)
                 # With the CRDs: a rotation of the CA must not continue before all of them have the new one.
-                await self._certificates.prepare()
+                await start_patiently(self._certificates.prepare, stop, clock=settings.clock)
                 await self._serve(replica, member, stop)
         finally:
             await member.leave()

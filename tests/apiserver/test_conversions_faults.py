@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -118,9 +119,21 @@ async def test_the_api_server_restarts_while_the_operator_starts(
     cluster: HttpCluster, control_plane: ControlPlane, replicas: Replicas, group: str
 ) -> None:
     """An upgrade of the control plane would leave an operator that started meanwhile in a crash loop, or half wired."""
-    restarting = asyncio.create_task(control_plane.restart_apiserver())
-    operator = await replicas.start()
-    await restarting
+    server, called = control_plane.apiservers[0], asyncio.Event()
+
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        writer.transport.abort()
+
+    await server.stop(10)
+    try:
+        async with await asyncio.start_server(hang_up, "127.0.0.1", urlsplit(server.server).port):
+            starting = asyncio.create_task(replicas.start())
+            await asyncio.wait([starting, asyncio.create_task(called.wait())], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await server.start(60)
+    operator = await starting
+    assert any("the start waits" in line for line in operator.log)
     kind = Jobs(cluster, group)
     await cluster.create(CRDS, json.dumps(kind.crd()).encode())
     try:
