@@ -1,4 +1,4 @@
-"""A script that ends a control plane whose owner died; ``processes.ProcessGroup`` starts it with the servers.
+"""A script that ends a process group whose owner died; ``processes.ProcessGroup`` starts it with the servers.
 
 A killed pytest run (SIGKILL, SIGTERM, a closed terminal, the OOM killer) runs no ``finally``, and a kube-apiserver
 that is left behind costs memory until it is found. Linux's parent-death signal does not help: it fires when the
@@ -28,8 +28,8 @@ GROUP_ENDS_WITHIN = 5.0
 """Seconds to wait for the killed group; a container whose init reaps no children keeps it as zombies for ever."""
 
 
-def main(folder: str) -> None:
-    """Wait for the owner's byte or its death; after its death kill the group and remove the folder."""
+def main(*folders: str) -> None:
+    """Wait for the owner's byte or its death; after its death kill the group and remove the folders."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if os.read(0, 1):
@@ -39,7 +39,8 @@ def main(folder: str) -> None:
         signal.pause()  # until the copy sends SIGKILL: the group must exist for as long as signals are sent to it
     os.setpgid(0, 0)
     _kill(group)
-    shutil.rmtree(folder, ignore_errors=True)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _kill(group: int) -> None:
@@ -51,4 +52,4 @@ def _kill(group: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

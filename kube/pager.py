@@ -27,6 +27,7 @@ __all__ = [
     "list_tables",
     "list_typed_pages",
     "read_list_page",
+    "request_list_page",
 ]
 
 _T = TypeVar("_T")
@@ -195,6 +196,18 @@ async def read_list_page(
     return await _read_page(ask, decoder, limit, params, token)
 
 
+async def request_list_page(cluster: Cluster, resource: Resource, *, limit: int, token: str = "") -> tuple[Reply, str]:
+    """Request a page as ``read_list_page`` does, for a caller that decodes it in more than one way.
+
+    Returns:
+        The answer, and the token of the page, which differs from ``token`` if that has expired.
+
+    Raises:
+        KubeError: the API server refuses the request, or cannot be reached.
+    """
+    return await _request_page(_ask_for_objects(cluster, resource, None, False), limit, None, token)
+
+
 def _ask_for_objects(cluster: Cluster, resource: Resource, namespace: str | None, metadata_only: bool) -> _Ask:
     async def ask(asked: dict[str, str]) -> Reply:
         return await cluster.list_page(resource, namespace, params=asked, metadata_only=metadata_only)
@@ -217,17 +230,21 @@ async def _pages(
 async def _read_page(
     ask: _Ask, decoder: msgspec.json.Decoder[_Page], limit: int, params: Mapping[str, str] | None, token: str
 ) -> _Page:
+    reply, token = await _request_page(ask, limit, params, token)
+    page = reply.decode(decoder)
+    if token and page.metadata.continue_ == token:
+        raise BadReply("the API server continues a page of a list with the same one")
+    return page
+
+
+async def _request_page(ask: _Ask, limit: int, params: Mapping[str, str] | None, token: str) -> tuple[Reply, str]:
+    """Request the page of a token; return the answer, and the token that it belongs to."""
     expired = 0
     while True:
         try:
-            reply = await ask({**(params or {}), "limit": str(limit)} | ({"continue": token} if token else {}))
+            return await ask({**(params or {}), "limit": str(limit)} | ({"continue": token} if token else {})), token
         except Gone as error:
             expired += 1
             if not error.continue_token or expired == _EXPIRED:
                 raise
             token = error.continue_token
-        else:
-            page = reply.decode(decoder)
-            if token and page.metadata.continue_ == token:
-                raise BadReply("the API server continues a page of a list with the same one")
-            return page

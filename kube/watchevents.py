@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from restow.kube.errors import BadReply, TooDeep, api_error, read_json
-from restow.kube.nesting import elements, take
+from restow.kube.nesting import take, take_elements
 from restow.kube.resources import qualified_name
 
 __all__ = [
@@ -224,8 +224,7 @@ def _read_list(body: bytes, what: str, otherwise: str) -> tuple[_List, Sequence[
     try:
         page = read_json(_list, body, what, otherwise)
     except TooDeep:
-        rest, value = _taken(body, "items", what, otherwise)
-        found = elements(value) if value else []
+        rest, found = _cut(take_elements, body, "items", what, otherwise)
         return read_json(_list, rest, what, otherwise), [msgspec.Raw(each) for each in found]
     return page, page.items or ()
 
@@ -234,7 +233,7 @@ def _read_envelope(line: bytes, what: str, otherwise: str) -> _Envelope:
     try:
         return read_json(_envelope, line, what, otherwise)
     except TooDeep:
-        rest, value = _taken(line, "object", what, otherwise)
+        rest, value = _cut(take, line, "object", what, otherwise)
         return msgspec.structs.replace(read_json(_envelope, rest, what, otherwise), object=msgspec.Raw(value))
 
 
@@ -242,15 +241,17 @@ def _read_metadata(raw: msgspec.Raw, what: str, otherwise: str) -> Metadata:
     try:
         return read_json(_object, raw, what, otherwise).metadata
     except TooDeep:
-        _, metadata = _taken(bytes(raw), "metadata", what, otherwise)
+        _, metadata = _cut(take, bytes(raw), "metadata", what, otherwise)
         # Entries about fields are nested as deeply as the fields.
-        rest, _ = _taken(metadata, "managedFields", what, otherwise)
+        rest, _ = _cut(take, metadata, "managedFields", what, otherwise)
         return read_json(_metadata, rest, what, otherwise)
 
 
-def _taken(text: bytes, key: str, what: str, otherwise: str) -> tuple[bytes, bytes]:
+def _cut(
+    cutter: Callable[[bytes, str], tuple[bytes, _T]], text: bytes, key: str, what: str, otherwise: str
+) -> tuple[bytes, _T]:
     try:
-        return take(text, key)
+        return cutter(text, key)
     except ValueError as error:
         msg = f"{what}: {otherwise} ({error})"
         raise BadReply(msg) from error

@@ -7,5 +7,7 @@ Every replica serves, and one of them leads:
 - an object that passed the first two gates becomes a revision in a ConfigMap (``revisions``), from which every replica
   compiles it. A wrong change never gets there, and after a restart the replicas find the last good revision there;
 - a replica (``replica``) reports in the same ConfigMap which revisions it has compiled and which one it serves, and
-  renews a Lease of its own (``members``), so that the leader knows which replicas to wait for.
+  renews a Lease of its own (``members``), so that the leader knows which replicas to wait for. One that cannot compile
+  a kind is not ready while another one can (``peers``);
+- the leader reports each gate, and each right that it lacks, in the object's status (``statuses``).
 """

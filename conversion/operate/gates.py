@@ -24,6 +24,7 @@ from restow.crds.paths import ROOT
 __all__ = [
     "ANALYZED",
     "CONFLICT",
+    "FORBIDDEN",
     "GATES",
     "READY",
     "REHEARSED",
@@ -32,11 +33,13 @@ __all__ = [
     "Gate",
     "conditions",
     "counted",
+    "is_denied",
     "listed",
     "mistakes",
     "news",
     "status",
     "target_of",
+    "with_advice",
 ]
 
 ANALYZED: Final = "Analyzed"
@@ -47,8 +50,13 @@ READY: Final = "Ready"
 CONFLICT: Final = "Conflict"
 GATES: Final = (ANALYZED, REHEARSED, SERVING, WIRED)
 
+#: The reason of a gate for which the operator lacks a right.
+FORBIDDEN: Final = "Forbidden"
+
 #: Reasons of a gate in progress: no Event is written for them.
-_ON_THE_WAY: Final = frozenset({"Waiting", "InProgress", "Compiling", "RollingOut", "Wiring", "Releasing"})
+_ON_THE_WAY: Final = frozenset(
+    {"Waiting", "InProgress", "Compiling", "RollingOut", "Wiring", "Releasing", "HandingOver"}
+)
 
 #: The longest message in characters: the schema of conditions in other APIs allows 32768.
 _LONGEST: Final = 8_000
@@ -67,6 +75,21 @@ class Gate:
     def status(self) -> str:
         """The state as the status of a condition."""
         return {True: "True", False: "False", None: "Unknown"}[self.state]
+
+
+def is_denied(said: str) -> bool:
+    """Return whether a message is, or quotes, the refusal of a request by an API server's authorizer."""
+    return 'forbidden: User "' in said and '" cannot ' in said
+
+
+def with_advice(said: str) -> str:
+    """Return a message, and what to do if it says that the operator lacks a right."""
+    if not is_denied(said):
+        return said
+    return (
+        f"{said}. The operator lacks this right: `restow rbac --for conversions` prints all that it needs, with the "
+        "flags that it runs with, and the chart grants them"
+    )
 
 
 def counted(number: int, what: str) -> str:

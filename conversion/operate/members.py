@@ -3,6 +3,9 @@
 A replica joins before it is ready, so no request reaches a replica that the leader does not know. A replica that has
 not renewed its Lease within the Lease's duration does not count any more. This time starts when this process saw the
 last change, so that clocks need not agree.
+
+A replica that is asked to stop still serves while it drains. The leader waits for it until then, but another replica
+must not rely on it (``peers``): its Lease has an annotation.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ _PREFIX: Final = "restow-replica-"
 _DURATION_S: Final = 15
 _RENEW_S: Final = 4.0
 _FRESH_S: Final = 1.0
+_STOPPING: Final = "restow.dev/stopping"
 #: After how many durations the Leases of replicas that ended without ``leave`` are removed.
 _FORGOTTEN: Final = 40
 
@@ -38,7 +42,7 @@ def unique_replica() -> str:
 
 
 class Membership:
-    """The Lease of this replica: call ``join``, then ``renew_forever``, at the end ``leave``."""
+    """The Lease of this replica: call ``join``, then ``renew_forever``; ``stop`` before draining, and ``leave``."""
 
     def __init__(self, cluster: Cluster, namespace: str, replica: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self.replica: Final = replica
@@ -77,6 +81,16 @@ class Membership:
             except KubeError as error:
                 _log.warning("the Lease of this replica was not renewed: %s", describe_failure(error))
 
+    async def stop(self) -> None:
+        """Record that this replica will end soon; a failure is logged."""
+        body = msgspec.json.encode({"metadata": {"annotations": {_STOPPING: "true"}}})
+        try:
+            await self._cluster.patch(
+                LEASES, f"{_PREFIX}{self.replica}", body, self._namespace, patch_type=PatchType.MERGE
+            )
+        except KubeError as error:
+            _log.warning("the Lease of this replica does not say that it stops: %s", describe_failure(error))
+
     async def leave(self) -> None:
         """Delete the Lease, so that the leader does not wait for this replica."""
         try:
@@ -96,6 +110,15 @@ class LeasesOfReplicas:
     clock: Clock = SYSTEM_CLOCK
     _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
     _live: tuple[float, frozenset[str]] | None = None
+    _stopping: frozenset[str] = frozenset()
+
+    async def staying(self) -> frozenset[str]:
+        """Return the live replicas that were not asked to stop.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        return await self.live() - self._stopping
 
     async def live(self) -> frozenset[str]:
         """Return the replicas that renew their Leases. The result is up to a second old, because each object asks.
@@ -120,6 +143,8 @@ class LeasesOfReplicas:
                 found.add(name.removeprefix(_PREFIX))
             elif now - since > lasts * _FORGOTTEN:
                 await self._forget(item)
+        stopping = (each["metadata"] for each in items if _STOPPING in (each["metadata"].get("annotations") or {}))
+        self._stopping = frozenset(each["name"].removeprefix(_PREFIX) for each in stopping)
         self._seen = seen
         self._live = (now, frozenset(found))
         return self._live[1]

@@ -36,14 +36,14 @@ from restow.conversion.operate.revisions import (
     RevisionRecord,
     StepState,
 )
+from restow.conversion.operate.statuses import Look, RulesStatus, Told, denied
 from restow.conversion.operate.targets import CrdFinder, RulesByTarget
 from restow.conversion.operate.wiring import REFUSING, STEPS, At, RulesStep, WiringGate
 from restow.crds import Crd, CrdError
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult, Selection, Source
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import NotFound
-from restow.kube.events import event_body, write_event
+from restow.kube.errors import Conflict, Forbidden, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from restow.kube.watchevents import Item
@@ -52,22 +52,9 @@ __all__ = ["RulesReconciler"]
 
 _log = logging.getLogger(__name__)
 
-_CONTROLLER: Final = "restow.dev/conversions"
 _SOON: Final = 1.0  # seconds: replicas report through the ConfigMap, whose events arrive by themselves
 _LATER: Final = 30.0
-
-Told = Callable[[str, Mapping[str, str]], None]
-"""Called with the name of an object and the status of each condition; without conditions once the object is gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """The result of one look at an object; ``after`` are the seconds until the next look without an event."""
-
-    gates: tuple[Gate, ...]
-    crd: str = ""
-    record: RevisionRecord | None = None
-    after: float | None = None
+_NEXT: Final = 5.0  # for the younger of two objects: the older one may hand over
 
 
 @dataclass(slots=True)
@@ -91,6 +78,7 @@ class RulesReconciler:
         clock: the clock for all waiting.
         workers: the number of objects that are reconciled concurrently.
         steps: the admission steps that API servers call for the kinds that need them.
+        obstacle: returns why this process could not write a CRD or a webhook configuration; see ``WiringGate``.
     """
 
     def __init__(
@@ -105,22 +93,22 @@ class RulesReconciler:
         clock: Clock = SYSTEM_CLOCK,
         workers: int = 4,
         steps: Collection[RulesStep] = (),
+        obstacle: Callable[[str], str] = lambda _name: "",
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._instance = instance
         self._hook = hook
-        self._told = told
         self._clock = clock
         self._workers = workers
         self._crds = CrdFinder(cluster, clock)
         self._leases = LeasesOfReplicas(cluster, namespace, clock)
+        self._status = RulesStatus(cluster, clock, instance, told)
         self._rules = RulesByTarget()
         self._analyses: dict[str, _Analysis] = {}
         self._records = Records(cluster, namespace)
         self._rehearsals = Rehearsals(cluster, clock)
         self._claims: dict[str, str] = {}  # the rules that convert claims, by the name of the claims' CRD
-        self._wiring = WiringGate(cluster, at)
+        self._wiring = WiringGate(cluster, at, obstacle)
         self._steps = tuple(steps)
         self._used: dict[str, tuple[str, frozenset[str]]] = {}  # by rules: a revision, and the steps that it uses
 
@@ -132,7 +120,7 @@ class RulesReconciler:
         """
         await self._learn_targets()
         records = Selection(CONFIG_MAPS, self._namespace, f"{LABEL}=rules")
-        await Controller(
+        controller = Controller(
             self._cluster,
             CONVERSION_RULES,
             self.reconcile,
@@ -144,7 +132,22 @@ class RulesReconciler:
             workers=self._workers,
             hook=self._hook,
             clock=self._clock,
-        ).run()
+        )
+        try:
+            await controller.run()
+        except Forbidden as error:
+            await self._deny_all(error)
+            raise
+
+    async def _deny_all(self, error: Forbidden) -> None:
+        """Write into each object that nothing is reconciled, because a watch needs a right that the operator lacks."""
+        async for page in list_pages(self._cluster, CONVERSION_RULES, limit=100):
+            for item in page:
+                passed = _all_passed_but_wired() if item["metadata"].get("deletionTimestamp") else ()
+                try:
+                    await self._status.write(item, denied(error, passed))
+                except (Conflict, NotFound):
+                    continue  # a client changed it: the next attempt to watch is seconds away
 
     def _of_crd(self, item: Item) -> list[Key]:
         """Return the rules for the kind of a CRD; the kind is known only after the CRD was found for some rules."""
@@ -163,7 +166,8 @@ class RulesReconciler:
     def _note(self, document: Mapping[str, Any]) -> None:
         metadata, target = document["metadata"], target_of(document)
         if target is not None:
-            self._rules.add(metadata["name"], target, metadata["creationTimestamp"])
+            deleting = "deletionTimestamp" in metadata
+            self._rules.add(metadata["name"], target, metadata["creationTimestamp"], deleting=deleting)
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         """Take one object through as many gates as possible now."""
@@ -171,21 +175,25 @@ class RulesReconciler:
             document = (await self._cluster.get(CONVERSION_RULES, key.name)).json()
         except NotFound:
             self._forget(key.name)
-            self._told(key.name, {})
+            self._status.gone(key.name)
             return ReconcileResult()
         self._note(document)
-        metadata = document["metadata"]
-        if metadata.get("deletionTimestamp"):
-            if FINALIZER not in (metadata.get("finalizers") or ()):
-                return ReconcileResult()
-            look = await self._release(document)
-            if look is None:
-                return ReconcileResult()
-        else:
-            if FINALIZER not in (metadata.get("finalizers") or ()):
-                document = await self._set_finalizers(document, [*(metadata.get("finalizers") or ()), FINALIZER])
-            look = await self._pass(document)
-        await self._tell(document, look)
+        metadata, finalizers = document["metadata"], document["metadata"].get("finalizers") or ()
+        passed: list[Gate] = []
+        look: Look | None
+        try:
+            if metadata.get("deletionTimestamp"):
+                passed += _all_passed_but_wired()
+                look = await self._release(document) if FINALIZER in finalizers else None
+            else:
+                if FINALIZER not in finalizers:
+                    document = await self._set_finalizers(document, [*finalizers, FINALIZER])
+                look = await self._pass(document, passed)
+        except Forbidden as error:
+            look = denied(error, passed)
+        if look is None:
+            return ReconcileResult()
+        await self._status.write(document, look)
         return ReconcileResult(look.after)
 
     def _forget(self, name: str) -> None:
@@ -197,43 +205,45 @@ class RulesReconciler:
 
     # The gates
 
-    async def _pass(self, document: Mapping[str, Any]) -> _Look:
-        """Take the object through the gates."""
+    async def _pass(self, document: Mapping[str, Any], passed: list[Gate]) -> Look:
+        """Take the object through the gates; add each one that it passes to ``passed``."""
         name, target = document["metadata"]["name"], target_of(document)
         found = await self._mistakes(document)
         if target is None:
-            return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
+            return Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
         self._rules.wait(name)  # before the search, because the CRD may be created meanwhile
         try:
             crd = await self._crds.find(*target)
             if crd is not None:
                 self._rules.wait_no_more(name)
         except CrdError as error:
-            return _Look((Gate(gates.ANALYZED, False, "BadCRD", str(error)),), after=_LATER)
+            return Look((Gate(gates.ANALYZED, False, "BadCRD", str(error)),), after=_LATER)
         record = None if crd is None else await self._records.read(crd.name)
         crd_name = "" if crd is None else crd.name
         if (older := self._rules.older(name)) is not None:
             said = f"{older} is older and counts for {target[1]}.{target[0]}; delete one of both"
             conflict = Gate(gates.CONFLICT, True, "OlderRules", said)
-            return _Look((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _LATER)
+            return Look((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _NEXT)
         if found:
-            return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),), crd_name, record)
+            return Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),), crd_name, record)
         if crd is None or record is None:
             said = f"there is no CustomResourceDefinition of {target[1]}.{target[0]}: install it"
             before = (document.get("status") or {}).get("crd") or ""  # its record is needed for the deletion
-            return _Look((Gate(gates.ANALYZED, False, "NoCRD", said),), before, after=_LATER)
+            return Look((Gate(gates.ANALYZED, False, "NoCRD", said),), before, after=_LATER)
         claim = await self._wiring.claim_of(crd)
         if isinstance(claim, str):
-            return _Look((Gate(gates.ANALYZED, False, "Claims", claim),), crd_name, record, _LATER)
+            return Look((Gate(gates.ANALYZED, False, "Claims", claim),), crd_name, record, _LATER)
         if claim is not None:
             self._claims[claim.name] = name
         revision = await asyncio.to_thread(Revision.of, document, crd, claim)
         found = await self._mistakes(document, crd, claim, revision.name)
         if found:
             said = f"against the CustomResourceDefinition, {listed(found, 'finding')}"
-            return _Look((Gate(gates.ANALYZED, False, "Unaccounted", said),), crd_name, record)
+            return Look((Gate(gates.ANALYZED, False, "Unaccounted", said),), crd_name, record)
         crds = (crd,) if claim is None else (crd, claim)
-        return await self._pass_live(document, crds, record, revision)
+        versions = ", ".join(crd.served)
+        passed.append(Gate(gates.ANALYZED, True, "Accounted", f"every field of {versions} is accounted for"))
+        return await self._pass_live(document, crds, record, revision, passed)
 
     async def _mistakes(
         self, document: Mapping[str, Any], crd: Crd | None = None, claim: Crd | None = None, revision: str = ""
@@ -250,19 +260,22 @@ class RulesReconciler:
         return known.found[revision]
 
     async def _pass_live(
-        self, document: Mapping[str, Any], crds: Sequence[Crd], record: RevisionRecord, revision: Revision
-    ) -> _Look:
+        self,
+        document: Mapping[str, Any],
+        crds: Sequence[Crd],
+        record: RevisionRecord,
+        revision: Revision,
+        passed: list[Gate],
+    ) -> Look:
         """Take an analyzed object through the gates that need the cluster."""
         crd, name = crds[0], document["metadata"]["name"]
-        versions = ", ".join(crd.served)
-        passed = [Gate(gates.ANALYZED, True, "Accounted", f"every field of {versions} is accounted for")]
         generation = document["metadata"].get("generation") or 0
         recovers = not record.active and self._wiring.is_ours(crd)
         if record.rehearsed != revision.name and not recovers:
             gate, after = await self._rehearsals.pass_(name, revision, crds)
             if gate.state is not True:
                 # A revision that is already served continues to be served.
-                return _Look((*passed, gate), crd.name, record, after)
+                return Look((*passed, gate), crd.name, record, after)
             record = await self._records.write(record, rehearsed=revision.name, rules=name)
         if recovers:
             said = "the CustomResourceDefinition calls this webhook already, so objects are rehearsed once it serves"
@@ -270,16 +283,16 @@ class RulesReconciler:
         else:
             passed.append(Gate(gates.REHEARSED, True, "Converted", self._rehearsals.said_of(name, revision.name)))
         gate, record = await self._roll_out(record, revision, generation, name)
-        passed.append(gate)
         if gate.state is not True:
-            return _Look(tuple(passed), crd.name, record, _SOON)
+            return Look((*passed, gate), crd.name, record, _SOON)
+        passed.append(gate)
         composite, steps = composite_of(crd.document), await self._states(name, record, revision)
         if (record.wired, record.composite, record.steps) != (True, composite, steps):
             record = await self._records.write(record, wired=True, composite=composite, steps=steps)
         record = await self._end_steps(record, crds, revision.hub)
         gate = await self._wiring.pass_(crds, record, revision.hub)
         waits = None if gate.state and StepState.ENDING not in record.steps.values() else _SOON
-        return _Look((*passed, gate), crd.name, record, 0.0 if recovers else waits)
+        return Look((*passed, gate), crd.name, record, 0.0 if recovers else waits)
 
     async def _states(self, name: str, record: RevisionRecord, revision: Revision) -> dict[str, StepState]:
         """Return the wanted state of each step; a step that is no longer called has to be removed."""
@@ -313,18 +326,18 @@ class RulesReconciler:
     ) -> tuple[Gate, RevisionRecord]:
         """Make every live replica compile the revision, then serve it."""
         live = await self._leases.live()
-        spoilt = any(report.problem for report in record.reports.values()) and (
-            record.revisions.get(revision.name) != await asyncio.to_thread(lambda: revision.body)
-        )
-        if spoilt or revision.name != record.candidate or revision.name not in record.revisions:
-            record = await self._records.write(
-                record,
-                live=live,
-                rules=name,
-                candidate=revision.name,
-                candidate_generation=generation,
-                revisions={revision.name: revision.body},
-            )
+        due = revision.name != record.candidate or revision.name not in record.revisions
+        if due or any(report.problem for report in record.reports.values()):
+            body = await asyncio.to_thread(lambda: revision.body)
+            if due or record.revisions[revision.name] != body:
+                record = await self._records.write(
+                    record,
+                    live=live,
+                    rules=name,
+                    candidate=revision.name,
+                    candidate_generation=generation,
+                    revisions={revision.name: body},
+                )
         reports = {each: record.reports.get(each) for each in live}
         problems = [
             f"{each}: {report.problem}"
@@ -350,7 +363,7 @@ class RulesReconciler:
 
     # Deletion
 
-    async def _release(self, document: Mapping[str, Any]) -> _Look | None:
+    async def _release(self, document: Mapping[str, Any]) -> Look | None:
         """Release a deleted object's CRD; return the obstacle, or None once the object is gone."""
         name, target = document["metadata"]["name"], target_of(document)
         crd = None if target is None else await self._crds.find(*target)
@@ -358,7 +371,7 @@ class RulesReconciler:
         record = await self._records.read(known) if known else None
         if record is not None and record.rules == name:
             if (obstacle := await self._undo(document, crd, record)) is not None:
-                return _Look((*_all_passed_but_wired(), obstacle[0]), record.crd, record, obstacle[1])
+                return Look((*_all_passed_but_wired(), obstacle[0]), record.crd, record, obstacle[1])
             await self._records.drop(record.crd)
         self._forget(name)
         finalizers = [each for each in document["metadata"]["finalizers"] if each != FINALIZER]
@@ -376,6 +389,9 @@ class RulesReconciler:
             crds = (crd, claim)
         needed = next(filter(None, map(why_not_none, crds)), "") if ours else ""
         if needed and BREAK_GLASS not in (document["metadata"].get("annotations") or {}):
+            if following := self._rules.hand_over(document["metadata"]["name"]):
+                said = f"{needed}. {following} takes over once it has passed {gates.REHEARSED}"
+                return Gate(gates.WIRED, False, "HandingOver", said), _SOON
             said = f"{needed}. To delete the rules nevertheless, add the annotation {BREAK_GLASS}"
             return Gate(gates.WIRED, False, "DeletionBlocked", said), _LATER
         if record.wired:
@@ -403,52 +419,6 @@ class RulesReconciler:
         )
         found: Mapping[str, Any] = reply.json()
         return found
-
-    async def _tell(self, document: Mapping[str, Any], look: _Look) -> None:
-        """Write the status if it changed, and Events for its changes."""
-        served = None
-        if look.record is not None and look.record.active:
-            served = {"revision": look.record.active, "generation": look.record.active_generation}
-        now = self._clock.now()
-        before = document.get("status") or {}
-        after = gates.status(document, look.gates, crd=look.crd, served=served, now=now)
-        self._told(document["metadata"]["name"], {each["type"]: each["status"] for each in after["conditions"]})
-        if after == before:
-            return
-        metadata = document["metadata"]
-        body = {
-            "metadata": {"resourceVersion": metadata["resourceVersion"]},
-            "status": after | {name: None for name in before if name not in after},
-        }
-        await self._cluster.patch(
-            CONVERSION_RULES,
-            metadata["name"],
-            msgspec.json.encode(body),
-            patch_type=PatchType.MERGE,
-            subresource="status",
-            metadata_only=True,
-        )
-        for condition in gates.news(before.get("conditions") or (), after["conditions"]):
-            _log.info("%s: %s %s", metadata["name"], condition["type"], condition["reason"])
-            await write_event(self._cluster, self._event(metadata, condition))
-
-    def _event(self, metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> dict[str, Any]:
-        bad = condition["status"] == "False" or condition["type"] == gates.CONFLICT
-        return event_body(
-            regarding={
-                "apiVersion": CONVERSION_RULES.api_version,
-                "kind": "ConversionRules",
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-            },
-            type="Warning" if bad else "Normal",
-            reason=condition["reason"],
-            action=condition["type"],
-            note=condition["message"],
-            at=self._clock.now(),
-            controller=_CONTROLLER,
-            instance=self._instance,
-        )
 
 
 def _of_record(item: Item) -> list[Key]:

@@ -25,8 +25,8 @@ from restow.conversion.operate.revisions import Revision
 from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.clock import Clock
-from restow.kube.errors import Forbidden, Gone, NotFound, ServerError, TooDeep
-from restow.kube.pager import DOCUMENTS, read_list_page
+from restow.kube.errors import BadReply, Forbidden, Gone, NotFound, ServerError, TooDeep
+from restow.kube.pager import DOCUMENTS, request_list_page
 from restow.kube.resources import Resource, qualified_name
 from restow.kube.watchevents import read_page
 
@@ -141,11 +141,7 @@ class Rehearsal:
             crd = self.crds[self._at]
             resource = crd.resource_at(crd.storage.name)
             try:
-                page = await read_list_page(cluster, resource, DOCUMENTS, limit=self.page_size, token=self._continue)
-                items, token = page.items or [], page.metadata.continue_
-                self.remaining = page.metadata.remaining_item_count or 0
-            except TooDeep:
-                items, token = await self._readable(cluster, resource)
+                items, token = await self._next_page(cluster, resource)
             except Gone:
                 self.objects = self.failed = self.remaining = self._at = 0
                 self.failures.clear()
@@ -161,10 +157,23 @@ class Rehearsal:
             if self.done:
                 return
 
-    async def _readable(self, cluster: Cluster, resource: Resource) -> tuple[list[dict[str, Any]], str]:
+    async def _next_page(self, cluster: Cluster, resource: Resource) -> tuple[list[dict[str, Any]], str]:
+        """Return the readable objects of the next page, and the token of the one after it."""
+        reply, token = await request_list_page(cluster, resource, limit=self.page_size, token=self._continue)
+        try:
+            page = reply.decode(DOCUMENTS)
+        except TooDeep:
+            items, following = await asyncio.to_thread(self._readable, reply.body, resource)
+        else:
+            items, following = page.items or [], page.metadata.continue_
+            self.remaining = page.metadata.remaining_item_count or 0
+        if token and following == token:
+            raise BadReply(f"list {resource.full_name}: the API server continues a page with the same one")
+        return items, following
+
+    def _readable(self, body: bytes, resource: Resource) -> tuple[list[dict[str, Any]], str]:
         """Read a page with objects that are nested too deeply, which fail; return the others, and the next token."""
-        params = {"limit": str(self.page_size)} | ({"continue": self._continue} if self._continue else {})
-        page = read_page((await cluster.list_page(resource, params=params)).body, resource.full_name)
+        page = read_page(body, resource.full_name)
         items = []
         for item in page.items:
             try:

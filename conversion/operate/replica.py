@@ -2,6 +2,10 @@
 
 If a replica cannot read or compile a revision, it reports this, and continues with the last revision that it could. The
 conversions of a CRD change between two reviews: a review ends with the rules with which it began.
+
+A replica that has no earlier revision, because it has just started, refuses the requests for that kind, with a reason.
+The API server asks again if another replica converts the kind. While another replica converts every kind, this one is
+not ready (``peers`` says why not always).
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from restow.conversion.certificates import Address
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.values import Json
+from restow.conversion.operate.members import LeasesOfReplicas
+from restow.conversion.operate.peers import Peers
 from restow.conversion.operate.revisions import (
     LABEL,
     Report,
@@ -41,6 +47,7 @@ _log = logging.getLogger(__name__)
 
 _PAGE: Final = 50
 _SELECTOR: Final = f"{LABEL}=rules"
+_LOOK_S: Final = 2.0  # seconds between two looks at the other replicas, while a kind is lacking
 
 
 class KeptWiring(Protocol):
@@ -87,6 +94,9 @@ class Replica:
         at: returns the webhook's address for a path.
         controller_hook: called for the watch.
         clock: the clock for the watch.
+
+    Attributes:
+        unready: why this replica should get no requests, because another one converts what it lacks; empty otherwise.
     """
 
     def __init__(
@@ -112,6 +122,10 @@ class Replica:
         self._hook = controller_hook
         self._clock = clock
         self._served: dict[str, _Served] = {}
+        self._leases = LeasesOfReplicas(cluster, namespace, clock)
+        self._peers = Peers(name)
+        self._staying: frozenset[str] = frozenset()
+        self.unready = ""
 
     async def load(self) -> None:
         """Compile and serve all active revisions, before this replica becomes ready.
@@ -125,7 +139,19 @@ class Replica:
                 record = RevisionRecord.read(item)
                 served = self._served.setdefault(record.crd, _Served())
                 await self._adopt(record, served)
+                self._note(record, served)
                 await self._wire(record, served)
+        await self._judge()
+
+    async def watch_peers(self) -> None:
+        """Look at the other replicas while this one lacks a kind, until cancelled: the last other one may end.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        while True:
+            await self._clock.sleep(_LOOK_S)
+            await self._judge()
 
     async def run(self) -> None:
         """Follow the ConfigMaps until cancelled.
@@ -154,6 +180,8 @@ class Replica:
         record = RevisionRecord.read(document)
         served = self._served.setdefault(record.crd, _Served())
         problem = await self._adopt(record, served)
+        self._note(record, served)
+        await self._judge()
         await self._wire(record, served)
         steps = tuple(sorted(served.kept))
         report = Report(tuple(sorted(served.graphs)), served.serves, record.wired, steps, problem)
@@ -198,8 +226,43 @@ class Replica:
         served.graphs = {name: graph for name, graph in served.graphs.items() if name in needed}
         return problem
 
+    def _note(self, record: RevisionRecord, served: _Served) -> None:
+        """Note what the replicas convert; refuse requests for a kind that this one should convert and cannot."""
+        self._peers.note(record, served.serves)
+        if served.serves:  # the last revision that it could compile
+            return
+        lacks = record.crd in self._peers.lacked
+        for step in self._steps:
+            if lacks and record.steps.get(step.of.name) is StepState.WANTED:
+                step.suspend(record.crd)
+            else:
+                step.withdraw(record.crd)
+        if lacks:
+            self._suspend(record.crd)
+        else:
+            self._webhook.withdraw(record.crd)
+
+    def _suspend(self, crd: str) -> None:
+        why = f"this replica of restow cannot compile the active conversion rules of {crd}; its log says why"
+        self._webhook.suspend(crd, why, elsewhere=self._peers.is_served_elsewhere(crd, self._staying))
+
+    async def _judge(self) -> None:
+        """Decide whether this replica is ready, by the replicas that live now."""
+        lacked = tuple(self._peers.lacked)
+        self._staying = await self._leases.staying() if lacked else frozenset()
+        for crd in lacked:
+            if crd in self._peers.lacked and not self._served[crd].serves:  # nothing changed while Leases were read
+                self._suspend(crd)
+        unready = self._peers.unready(self._staying)
+        if unready and not self.unready:
+            _log.error("not ready: %s", unready)
+        elif self.unready and not unready:
+            _log.warning("ready: %s", "no other replica converts every kind" if lacked else "no kind is lacking")
+        self.unready = unready
+
     async def _forget(self, name: str) -> None:
         crd = name.removeprefix(record_name(""))
+        self._peers.forget(crd)
         served = self._served.pop(crd, None)
         if served is not None:
             await self._wire(RevisionRecord(crd), served)

@@ -85,15 +85,23 @@ class CrdFinder:
 
 
 class RulesByTarget:
-    """The names of ``ConversionRules`` objects for each kind, with their ages."""
+    """The names of ``ConversionRules`` objects for each kind, with their ages.
+
+    The oldest object for a kind counts. One that is being deleted, and that the CRD still needs, hands over to the
+    next one: from then on it is not the oldest any more.
+    """
 
     def __init__(self) -> None:
+        self._deleting: set[str] = set()
+        self._handing_over: set[str] = set()
         self._targets: dict[str, tuple[str, str]] = {}
         self._ages: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
         self._waiting: dict[str, dict[str, None]] = {}
 
-    def add(self, name: str, target: tuple[str, str], created: str) -> None:
-        """Add an object: its target, a group and a kind, and its creationTimestamp."""
+    def add(self, name: str, target: tuple[str, str], created: str, *, deleting: bool = False) -> None:
+        """Add an object: its target, a group and a kind, its creationTimestamp, and whether it is being deleted."""
+        (self._deleting.add if deleting else self._deleting.discard)(name)
+        self._handing_over &= self._deleting
         if self._targets.get(name) not in (None, target):
             self.remove(name)
         self._targets[name] = target
@@ -101,6 +109,8 @@ class RulesByTarget:
 
     def remove(self, name: str) -> None:
         """Forget an object."""
+        self._deleting.discard(name)
+        self._handing_over.discard(name)
         target = self._targets.get(name)
         if target is not None:
             self.wait_no_more(name)
@@ -116,8 +126,18 @@ class RulesByTarget:
     def older(self, name: str) -> str | None:
         """Return the name of older rules for the same kind; None if there are none."""
         ages = self._ages[self._targets[name]]
-        first = min(ages.values())
+        first = min((age for each, age in ages.items() if each not in self._handing_over), default=ages[name])
         return first[1] if first < ages[name] else None
+
+    def hand_over(self, name: str) -> str | None:
+        """Let the next oldest object for the same kind count; return its name, or None if there is none."""
+        ages = self._ages.get(self._targets.get(name, ("", "")), {})
+        others = [age for each, age in ages.items() if each != name and each not in self._deleting]
+        if not others:
+            self._handing_over.discard(name)
+            return None
+        self._handing_over.add(name)
+        return min(others)[1]
 
     def wait(self, name: str) -> None:
         """Record that the CRD of an object was not found yet."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from restow.conversion.certificates import NO_BUNDLE, Address, WiringRefused, plan_configuration, unwire
@@ -39,19 +40,28 @@ __all__ = ["REFUSING", "RESTORING", "STEPS", "At", "KindsStep", "RulesStep", "Wi
 
 _log = logging.getLogger(__name__)
 
-_UNWRITTEN: Final = "spec.conversion of the {} is not written yet; the log of a replica says why"
+_YET: Final = "is not written yet"
+_UNWRITTEN: Final = f"spec.conversion of the {{}} {_YET}"
 
 At = Callable[[str], Address]
 """Returns the address of the webhook for a path."""
 
 
 class WiringGate:
-    """Checks the wiring of CRDs. ``at`` returns the address of the webhook for a path."""
+    """Checks the wiring of CRDs.
 
-    def __init__(self, cluster: Cluster, at: At) -> None:
+    Args:
+        cluster: the API server.
+        at: returns the address of the webhook for a path.
+        obstacle: returns why this process could not write a CRD or a webhook configuration, as a sentence with its
+            name; empty if it could, or has not tried. All replicas have the same rights.
+    """
+
+    def __init__(self, cluster: Cluster, at: At, obstacle: Callable[[str], str] = lambda _name: "") -> None:
         self._cluster = cluster
         self._at = at
-        self._probed: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._obstacle = obstacle
+        self._probed: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
 
     def is_ours(self, live: Crd | Definition) -> bool:
         """Return whether a CRD, or an XRD, names this webhook."""
@@ -105,15 +115,16 @@ class WiringGate:
         if record.composite:
             live = await read_definition(self._cluster, crd.name, record.composite)
             if not self._names_us(live):
-                return self._closed(crd, "Wiring", _UNWRITTEN.format("CompositeResourceDefinition"))
+                return self._unwritten(crd, crd.name, "Wiring", _UNWRITTEN.format("CompositeResourceDefinition"))
             if waits := [each.name for each in crds if not self._names_us(each, crd.name)]:
                 said = (
                     "the CompositeResourceDefinition names the webhook; Crossplane has not copied that into the CRD yet"
                 )
                 return self._closed(crd, "WaitingForCrossplane", f"{said}: {' and '.join(waits)}")
         elif not self._names_us(crd):
-            return self._closed(crd, "Wiring", _UNWRITTEN.format("CustomResourceDefinition"))
-        probed = (record.active, tuple(each.generation for each in crds))
+            return self._unwritten(crd, crd.name, "Wiring", _UNWRITTEN.format("CustomResourceDefinition"))
+        # With the uid: a CRD that was deleted and created again may have the same generation, and other objects.
+        probed = (record.active, tuple((each.uid, each.generation) for each in crds))
         if self._probed.get(crd.name) != probed:
             if unread := await self._unread(crds):
                 return Gate(gates.WIRED, False, "NotAnswering", unread)
@@ -122,8 +133,9 @@ class WiringGate:
         said = f"the API server converts {kinds} at {', '.join(crd.served)} by this webhook"
         for step in STEPS:
             if record.steps.get(step.name) is StepState.WANTED:
-                if reason := await why_not_called(self._cluster, step.configuration_of(crds, hub, self._at)):
-                    return Gate(gates.WIRED, False, step.missing, reason)
+                configuration = step.configuration_of(crds, hub, self._at)
+                if missing := await why_not_called(self._cluster, configuration):
+                    return self._unwritten(crd, f"{step.name}.{crd.name}", step.missing, missing)
                 said = f"{said}, and {step.said}"
         return Gate(gates.WIRED, True, "Wired", said)
 
@@ -167,6 +179,14 @@ class WiringGate:
     def _names_us(self, live: Crd | Definition, path: str = "") -> bool:
         has_bundle = bool(((live.webhook or {}).get("clientConfig") or {}).get("caBundle"))
         return has_bundle and address_in(live.webhook) == self._at(f"/convert/{path or live.name}")
+
+    def _unwritten(self, crd: Crd, name: str, reason: str, said: str) -> Gate:
+        """Return the gate while an object does not call the webhook, with what keeps this process from writing it."""
+        obstacle = self._obstacle(name)
+        if gates.is_denied(obstacle):
+            reason = gates.FORBIDDEN
+        why = f": {gates.with_advice(obstacle)}" if obstacle else "; the log of a replica says why"
+        return self._closed(crd, reason, f"{said}{why if said.endswith(_YET) else ''}")
 
     def _closed(self, crd: Crd, reason: str, said: str) -> Gate:
         self._probed.pop(crd.name, None)
@@ -241,6 +261,7 @@ class KindsStep:
         self.of = of
         self._served: dict[str, tuple[Crd, ...]] = {}
         self._steps: dict[tuple[str, str], AdmissionStep] = {}
+        self._suspended: set[str] = set()
 
     def serve(self, crds: Sequence[Crd], graph: Graph) -> None:
         """Decide by the conversions of a kind, and of its claims, from the next request on."""
@@ -248,15 +269,27 @@ class KindsStep:
         self._served[crds[0].name] = tuple(crds)
         self._steps |= dict.fromkeys(((crd.group, crd.kind) for crd in crds), self.of.decides(graph, crds))
 
+    def suspend(self, crd: str) -> None:
+        """Refuse requests about a kind, by which this process cannot decide: they must not pass undecided."""
+        self.withdraw(crd)
+        self._suspended.add(crd)
+
     def withdraw(self, crd: str) -> None:
         """Let requests about a kind pass."""
+        self._suspended.discard(crd)
         for each in self._served.pop(crd, ()):
             self._steps.pop((each.group, each.kind), None)
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict, with the patch of a step that patches."""
         step = self._steps.get((request.kind.group, request.kind.kind))
-        return AdmissionResponse() if step is None else await step(request)
+        if step is not None:
+            return await step(request)
+        crd = f"{request.resource.resource}.{request.resource.group}"
+        if crd not in self._suspended:
+            return AdmissionResponse()
+        said = f"this replica of restow cannot compile the active conversion rules of {crd}; try again"
+        return AdmissionResponse(allowed=False, message=said, code=HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 async def why_not_called(cluster: Cluster, wanted: Mapping[str, Any]) -> str:
@@ -274,7 +307,7 @@ async def why_not_called(cluster: Cluster, wanted: Mapping[str, Any]) -> str:
             return str(error)
         if not due and (injector_of(live["metadata"].get("annotations") or {}) or all(bundles_of(wanted, live))):
             return ""
-    return f"{name} is not written yet; the log of a replica says why"
+    return f"{name} {_YET}"
 
 
 async def remove(cluster: Cluster, wanted: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ BUCKETS: Final = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 
 #: Why a client is refused. The first reasons are answered with an HTTP error, the others without an answer.
 _WHY: Final = (
-    *("broken", "defect", "encoding", "method", "no-http", "no-review", "no-such-path", "overload"),
+    *("broken", "defect", "encoding", "method", "no-http", "no-review", "no-such-path", "not-compiled", "overload"),
     *("starting", "stopping", "too-large", "no-certificate", "wrong-certificate"),
     *("no-file", "too-many-connections"),
 )

@@ -266,16 +266,18 @@ async def run_alone(
     stop: asyncio.Event,
     *,
     further_metrics: Callable[[], bytes] = bytes,
+    unready: Callable[[], str] = str,
 ) -> None:
     """Serve a webhook and its probes in this process until asked to stop, then drain. Cancelling ends it at once.
 
-    ``further_metrics`` returns more Prometheus text for ``/metrics``.
+    ``further_metrics`` returns more Prometheus text for ``/metrics``. ``unready`` returns why the process should get no
+    requests although it serves; empty if it should.
     """
 
     def metrics() -> bytes:
         return exposition(webhook.counts.snapshot()) + further_metrics()
 
-    probing = Probes(lambda: _unready(webhook), metrics)
+    probing = Probes(lambda: _unready(webhook) or unready(), metrics)
     answers = ClientConnections(
         probing.handle, webhook.limits.of_probes, webhook.counts, webhook.clock, webhook.request_log
     )

@@ -89,6 +89,7 @@ class WebhookServer:
         self._queues = ReviewQueues()
         converting = {f"/convert/{crd}": self._converting(crd, graph) for crd, graph in conversions.items()}
         self._at_once = {} if clients.conversion else converting
+        self._suspended: dict[str, tuple[HTTPStatus, str]] = {}
         self._endpoints: dict[str, _Endpoint] = {
             **converting,
             **{f"/admit/{name}": self._admitting(name, step, patches=False) for name, step in validating.items()},
@@ -103,15 +104,28 @@ class WebhookServer:
     def serve(self, crd: str, graph: Graph) -> None:
         """Convert the objects of a CRD by a graph from the next review on; the graph replaces an earlier one."""
         path, endpoint = f"/convert/{crd}", self._converting(crd, graph)
+        self._suspended.pop(path, None)
         self._endpoints[path] = endpoint
         if not self._clients.conversion:
             self._at_once[path] = endpoint
         self.counts.add("restow_conversion_reviews_total", crd, "failure", amount=0)
 
+    def suspend(self, crd: str, why: str, *, elsewhere: bool) -> None:
+        """Refuse the reviews of a CRD, which this process should convert and cannot, until ``serve`` or ``withdraw``.
+
+        ``why`` is a sentence for the API server's client. ``elsewhere``: whether another process can convert them. The
+        API server then asks again, over a new connection. Otherwise its client need not wait ten seconds for an error.
+        """
+        self.withdraw(crd)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if elsewhere else HTTPStatus.INTERNAL_SERVER_ERROR
+        self._suspended[f"/convert/{crd}"] = (status, why)
+
     def withdraw(self, crd: str) -> None:
         """Stop converting the objects of a CRD."""
-        self._endpoints.pop(f"/convert/{crd}", None)
-        self._at_once.pop(f"/convert/{crd}", None)
+        path = f"/convert/{crd}"
+        self._endpoints.pop(path, None)
+        self._at_once.pop(path, None)
+        self._suspended.pop(path, None)
 
     @property
     def paths(self) -> Iterable[str]:
@@ -193,8 +207,7 @@ class WebhookServer:
         path = request.raw_path.partition("?")[0]
         endpoint = self._endpoints.get(path)
         if endpoint is None:
-            message = f"this webhook has no {path[:200]!r}, only {', '.join(self._endpoints) or 'nothing'}"
-            raise Refusal(HTTPStatus.NOT_FOUND, "no-such-path", message, hangs_up=True)
+            raise self._missing(path)
         if request.method != "POST":
             message = f"{path} takes POST only"
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method", message, hangs_up=True)
@@ -205,6 +218,14 @@ class WebhookServer:
         certificate = None if transport is None else transport.get_extra_info("peercert")
         self._clients.check("conversion" if path.startswith("/convert/") else "admission", certificate)
         return endpoint
+
+    def _missing(self, path: str) -> Refusal:
+        """Return the answer to a request for a path without endpoint."""
+        if (suspended := self._suspended.get(path)) is not None:
+            status, why = suspended
+            return Refusal(status, "not-compiled", why, hangs_up=True)
+        message = f"this webhook has no {path[:200]!r}, only {', '.join(self._endpoints) or 'nothing'}"
+        return Refusal(HTTPStatus.NOT_FOUND, "no-such-path", message, hangs_up=True)
 
     def _refuse(self, refusal: Refusal) -> web.Response:
         response = web.Response(status=refusal.status, body=refusal.body, headers={**HEADERS, **refusal.headers})

@@ -7,6 +7,7 @@ Then it takes part in leader election. Before it is ready, it joins the other re
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ from restow.kube.resources import CRDS
 from restow.operator.metrics import OperatorMetrics
 from restow.operator.process import Files, Settings, install_crds
 from restow.webhook.authority import OwnAuthority
-from restow.webhook.supervise import keep_running, run_alongside
+from restow.webhook.supervise import keep_running, run_alongside, start_patiently
 
 __all__ = ["run"]
 
@@ -87,6 +88,7 @@ class _Conversions:
             kept=self._kept.note,
         )
         self._told: Callable[[CertificateDetails], None] = lambda _details: None
+        self._obstacles: tuple[str, ...] = ()
 
     def _keeper(self) -> CertificateKeeper:
         """Return what keeps certificate and wiring."""
@@ -116,7 +118,8 @@ class _Conversions:
         """Start, serve until asked to stop, and shut down."""
         settings = self._settings
         if settings.installs_crds:
-            await install_crds(self._cluster, [conversionrules.document()])
+            crds = [conversionrules.document()]
+            await start_patiently(lambda: install_crds(self._cluster, crds), stop, clock=settings.clock)
         member = Membership(self._cluster, self._namespace, unique_replica(), settings.clock)
         replica = Replica(
             self._cluster,
@@ -129,19 +132,19 @@ class _Conversions:
             controller_hook=self._metrics.controller,
             clock=settings.clock,
         )
-        await member.join()
+        await start_patiently(member.join, stop, clock=settings.clock)
         try:
             # Loading thousands of revisions takes longer than the Lease lasts, and the leader must not go on without
             # this replica: it would serve what it has loaded.
             async with run_alongside(member.renew_forever()):
-                await replica.load()
+                await start_patiently(replica.load, stop, clock=settings.clock)
                 # With the CRDs: a rotation of the CA must not continue before all of them have the new one.
-                await self._certificates.prepare()
-                await self._serve(replica, stop)
+                await start_patiently(self._certificates.prepare, stop, clock=settings.clock)
+                await self._serve(replica, member, stop)
         finally:
             await member.leave()
 
-    async def _serve(self, replica: Replica, stop: asyncio.Event) -> None:
+    async def _serve(self, replica: Replica, member: Membership, stop: asyncio.Event) -> None:
         settings, webhook = self._settings, self._webhook
         serving = ServingCertificate(
             self._folder / CERTIFICATE,
@@ -164,13 +167,29 @@ class _Conversions:
             async with run_alongside(
                 keep_running("certificates", self._certificates.run_forever, ended=ended, clock=clock),
                 keep_running("replica", replica.run, ended=ended, clock=clock),
+                keep_running("peers", replica.watch_peers, ended=ended, clock=clock),
+                _stop(member, stop),
                 keep_running("events", lambda: self._kept.run(self._cluster), ended=ended, clock=clock),
             ):
-                await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
+                await run_alone(
+                    webhook,
+                    serving,
+                    listener,
+                    probes,
+                    stop,
+                    further_metrics=self._metrics.text,
+                    unready=lambda: replica.unready,
+                )
             await asyncio.wait([leading])  # the end of the task releases the lease
 
     def _tell(self, details: CertificateDetails) -> None:
+        self._obstacles = details.problems
         self._told(details)
+
+    def _obstacle(self, name: str) -> str:
+        """Return why this process could not write an object at its last look; see ``WiringGate``."""
+        whole = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
+        return next(filter(whole.search, self._obstacles), "")
 
     async def _lead_until(self, stop: asyncio.Event) -> None:
         """Reconcile while this replica leads; when asked to stop, release the lease immediately."""
@@ -185,6 +204,7 @@ class _Conversions:
             told=self._metrics.rules,
             clock=settings.clock,
             steps=settings.rules_steps,
+            obstacle=self._obstacle,
         )
         elector = LeaderElector(
             self._cluster,
@@ -207,3 +227,9 @@ class _Conversions:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+
+async def _stop(member: Membership, stop: asyncio.Event) -> None:
+    """Tell the other replicas as soon as this one is asked to stop: one that lacks a kind must not rely on it."""
+    await stop.wait()
+    await member.stop()

@@ -41,7 +41,7 @@ from restow.migrator import Options as MigrationOptions
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
 from restow.webhook.authority import Connect, OwnAuthority
-from restow.webhook.supervise import keep_running, run_alongside
+from restow.webhook.supervise import keep_running, run_alongside, start_patiently
 
 __all__ = [
     "Files",
@@ -149,9 +149,10 @@ class _Operator:
         """Start, serve until asked to stop, and shut down."""
         settings, authority = self._settings, self._authority
         if settings.installs_crds:
-            await install_crds(self._cluster, family.manifests(None if authority is None else authority.at))
+            crds = family.manifests(None if authority is None else authority.at)
+            await start_patiently(lambda: install_crds(self._cluster, crds), stop, clock=settings.clock)
         if authority is not None:
-            await self._certificates(authority).prepare()
+            await start_patiently(self._certificates(authority).prepare, stop, clock=settings.clock)
         webhook = family.webhook(self._cluster, settings.clock.now, settings.limits, settings.clients)
         serving = ServingCertificate(
             self._files.certificate,

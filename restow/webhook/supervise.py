@@ -2,6 +2,9 @@
 
 No error of a background task ends the serving. When the work of a leader ends (its CRDs are gone, a right is missing,
 a defect), it releases its lease, so that another replica can try. This replica stands for election again later.
+
+Only the start of a process can fail. It waits for an API server that restarts (``start_patiently``): a container that
+ends instead is started again later and later.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ from typing import Any, Final
 
 from restow.kube import KubeError
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import describe_failure
-from restow.kube.retry import Backoff, requested_wait
+from restow.kube.errors import Forbidden, describe_failure
+from restow.kube.retry import READ_PATIENCE_S, Backoff, requested_wait
 
-__all__ = ["keep_running", "run_alongside"]
+__all__ = ["keep_running", "run_alongside", "start_patiently"]
 
 
 _log = logging.getLogger(__name__)
 
 _BACKOFF: Final = Backoff(first=2.0, most=60.0)
+_STARTING: Final = Backoff(first=0.5, most=4.0)
 _LASTING: Final = 300.0  # seconds; work that ran this long did not fail at its start
 
 
@@ -88,3 +92,38 @@ async def keep_running(
         _log.log(level, "%s ended %s; again in %.0f s", name, reason, delay)
         ended(name)
         await clock.sleep(delay)
+
+
+async def start_patiently(
+    step: Callable[[], Awaitable[None]],
+    stop: asyncio.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    chance: Callable[[], float] = random.random,
+) -> None:
+    """Take a step of the start; take it again for half a minute while the API server cannot be reached.
+
+    Args:
+        step: the step; it may have been carried out in part before.
+        stop: once it is set, a failure is not waited out.
+        clock: gives ``monotonic`` and ``sleep``.
+        chance: random numbers from [0, 1).
+
+    Raises:
+        KubeError: the API server refuses a request, or stays out of reach.
+    """
+    began, failures = clock.monotonic(), 0
+    while True:
+        try:
+            await step()
+        except KubeError as error:
+            # After an outage an API server may not have read its RBAC rules yet.
+            passes = error.may_pass or (failures and isinstance(error, Forbidden))
+            if not passes or stop.is_set() or clock.monotonic() - began >= READ_PATIENCE_S:
+                raise
+            failures += 1
+            delay = _STARTING.delay(failures, chance(), requested_wait(error))
+            _log.warning("the start waits %.1f s for the API server: %s", delay, describe_failure(error))
+            await clock.sleep(delay)
+        else:
+            return

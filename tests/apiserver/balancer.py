@@ -30,24 +30,24 @@ class Balancer:
     def __init__(self) -> None:
         self.port = 0
         self.accepted = 0
-        self._backends: list[Backend] = []
+        self.backends: list[Backend] = []
         self._next = 0
         self._pipes: set[asyncio.Task[None]] = set()
 
     def add(self, port: int, is_ready: Callable[[], Awaitable[bool]]) -> Backend:
         """Add a backend; it gets connections once it is ready."""
         backend = Backend(port, is_ready)
-        self._backends.append(backend)
+        self.backends.append(backend)
         return backend
 
     def remove(self, backend: Backend) -> None:
         """Forget a backend; its open connections stay."""
-        self._backends.remove(backend)
+        self.backends.remove(backend)
 
     async def watch(self) -> None:
         """Keep asking, until cancelled."""
         while True:
-            for backend in list(self._backends):
+            for backend in list(self.backends):
                 backend.ready = await backend.is_ready()
             await asyncio.sleep(_EVERY)
 
@@ -58,7 +58,7 @@ class Balancer:
         self._pipes.add(task)
         self.accepted += 1
         try:
-            ready = [backend for backend in self._backends if backend.ready]
+            ready = [backend for backend in self.backends if backend.ready]
             if ready:
                 self._next += 1
                 await _carry(reader, writer, ready[self._next % len(ready)].port)

@@ -182,6 +182,7 @@ class Work:
                 except subprocess.TimeoutExpired:
                     self._python.process.kill()
                     self._python.process.wait()
+                self._python.released()
         finally:
             self.shell.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -60,11 +59,11 @@ class Shell:
 
     def close(self) -> None:
         """End it, and all that it left in the background; raises AssertionError if something has to be killed."""
-        group = self._child.process.pid
+        group = self._child.group
         self._child.close()
         deadline = time.monotonic() + 30
         again = 0.0
-        while left := _living(group):
+        while left := self._child.living():
             if time.monotonic() > again:  # servers drain after the first SIGTERM, and end at the second
                 os.killpg(group, signal.SIGTERM)
                 again = time.monotonic() + 1.5
@@ -73,6 +72,7 @@ class Shell:
                 break
             time.sleep(0.05)
         self._child.process.wait()
+        self._child.released()
         assert not left, f"SIGTERM does not end what the page started: {left}"
 
     def _note(self, text: str) -> tuple[Path, Path]:
@@ -105,10 +105,3 @@ class Shell:
         except NoAnswer:
             os.kill(pid, signal.SIGTERM)  # the second one: do not drain
             return int(self._answer(text, output, 30))
-
-
-def _living(group: int) -> list[str]:
-    """The processes of a group that have not ended."""
-    listed = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=2) for line in listed.splitlines()]
-    return [" ".join(args) for pgid, stat, *args in rows if int(pgid) == group and not stat.startswith("Z")]

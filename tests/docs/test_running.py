@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import parse
+from tests.docs.blocks import ROOT, parse
 from tests.docs.running import needs_a_cluster, prints, working
 
 
@@ -107,3 +111,32 @@ def test_a_page_that_is_not(text: str, told: str, tmp_path: Path) -> None:
 def test_which_pages_need_a_cluster(text: str, needs: bool) -> None:
     """``make test-pure`` runs the others, and they prove that no cluster is asked."""
     assert needs_a_cluster(parse("page.md", text.replace("'''", "```"))) is needs
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.docs.running import working
+
+with working(Path(sys.argv[1]), None) as work:
+    print(work.shell.run("sleep 600 & echo $!")[1], flush=True)
+    os.kill(os.getpid(), int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+def test_what_a_page_started_ends_with_the_tests(number: int, tmp_path: Path) -> None:
+    """A control plane that a page started in the background would run for ever after a run that was cut off."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path), str(int(number))]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == -number, ran.stderr
+    deadline = time.monotonic() + 30
+    while runs(int(ran.stdout)):
+        assert time.monotonic() < deadline, "what the page started still runs"
+        time.sleep(0.02)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process has not ended; a zombie has."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(shown.strip()) and not shown.startswith("Z")

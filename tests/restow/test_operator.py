@@ -16,11 +16,11 @@ from restow.cli.addresses import at, read_address
 from restow.commands.operator import command
 from restow.conversion.certificates import Bundle, Url, client_config
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent, Key, Selection
-from restow.kube.errors import TooManyRequests, Unreachable
+from restow.kube.errors import Forbidden, TooManyRequests, Unreachable
 from restow.kube.resources import CRDS
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
-from restow.webhook.supervise import keep_running, run_alongside
+from restow.webhook.supervise import keep_running, run_alongside, start_patiently
 from tests.conversion.server.clocks import HeldClock
 from tests.restow.commandline import restow
 
@@ -165,6 +165,49 @@ async def test_what_went_well_for_long_begins_again_soon() -> None:
     clock = HeldClock()
     await kept(clock, failing(*[Unreachable("no answer")] * 3), lasts=300.0)
     assert clock.slept == [2.0, 2.0, 2.0]
+
+
+DENIED = Forbidden(status=403, verb="list", target="configmaps")
+
+
+@pytest.mark.parametrize(
+    ("errors", "slept", "ends"),
+    [
+        ([Unreachable("no answer"), DENIED, Unreachable("no answer")], [0.5, 1.0, 2.0], None),
+        ([DENIED], [], Forbidden),
+        ([Unreachable("no answer")] * 20, [0.5, 1.0, 2.0, *[4.0] * 7], Unreachable),
+    ],
+    ids=["it comes back", "it refuses", "it stays away"],
+)
+async def test_a_start_waits_for_an_api_server(
+    errors: list[Exception], slept: list[float], ends: type[Exception] | None
+) -> None:
+    """A restart of the API server would end the operator, or a missing right would be told after half a minute."""
+    clock, left = HeldClock(), iter([*errors, None])
+
+    async def step() -> None:
+        if (error := next(left)) is not None:
+            raise error
+
+    starting = start_patiently(step, asyncio.Event(), clock=clock.clock(), chance=lambda: 1.0)
+    if ends is None:
+        await starting
+    else:
+        with pytest.raises(ends):
+            await starting
+    assert clock.slept == slept
+
+
+async def test_a_start_that_is_asked_to_stop_does_not_wait() -> None:
+    """SIGTERM would take half a minute while the API server is away."""
+    stop = asyncio.Event()
+    stop.set()
+
+    async def step() -> None:
+        raise Unreachable("no answer")
+
+    with pytest.raises(Unreachable):
+        await start_patiently(step, stop, clock=HeldClock().clock())
 
 
 async def test_it_ends_when_cancelled() -> None:
