@@ -62,20 +62,21 @@ def follow(finding: Diagnostic, rules: list[Rule], crd: Crd, choice: int) -> Non
         node = None if version is None else described(version.schema, finding.path)
         next(each for each in casts if "otherwise" not in each)["otherwise"] = sample(node)
         return
-    options = re.split(r", or |; or ", finding.fix)
-    advices = [proposed(option) for option in options if proposed(option)]
+    clauses = re.split(r"; or ", finding.fix)  # each says for itself where its rules stand
+    advices = [(clause, found) for clause in clauses for each in clause.split(", or ") if (found := proposed(each))]
     if not advices:
         raise Stuck(f"no rule is proposed: {finding}")
+    clause, advised = advices[min(choice, len(advices) - 1)]
     scope = rules
-    if within := re.search(rf", in the rules of {LABEL}", finding.fix):
+    if within := re.search(rf", in the rules of {LABEL}", clause):
         candidates = [each for each in every(rules) if label(each) == within[1]]
         scope = next(iter(candidates[0].values()))["rules"]
-    if replaced := re.search(rf" instead of {LABEL}", finding.fix):
+    if replaced := re.search(rf" instead of {LABEL}", clause):
         scope[:] = [each for each in scope if label(each) != replaced[1]]
     schema = None if version is None else described(version.schema, finding.path)
     nodes = [found.node for each in crd.versions if (found := described(each.schema, finding.path)) is not None]
     enums = [value for node in nodes for value in node.get("enum", ())]
-    for rule in advices[min(choice, len(advices) - 1)]:
+    for rule in advised:
         add(filled(rule, schema, enums), scope)
 
 
