@@ -238,19 +238,45 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Diag
 
 
 def _advice_made(side: Side, made: Path, schema: Schema, rules: Sequence[Rule], findings: DiagnosticCollector) -> str:
-    """Return the rule that makes the object, and the defaults of what is required in it and moved into it."""
-    spot, defaults = findings.spot(made, made, next_to_move=True), []
+    """Return the rules that make the object with all that is required in it."""
+    spot = findings.spot(made, made, next_to_move=True)
     empty: Constant = Constant(**{side: (shown(made),)}, value={})  # type: ignore[arg-type]
-    filled = _completed(empty, made, rules)
-    for rule in rules:
-        if not isinstance(rule, Move | Lens | ScopedRules) or len(rule.spoke) != 1 or len(rule.hub) != 1:
-            continue
-        path = parse(getattr(rule, side)[0])
-        is_missing = starts_with(path, made) and value_at(filled, path[len(made) :]) is ABSENT
-        if is_missing and _is_required(schema, path) and not findings.is_answered(side, path):
-            defaults.append(_shown_default(side, rule, schema_at(schema, path), findings))
+    fillers = list(_fillers(side, made, _completed(empty, made, rules), schema, rules, findings))
+    if "" in fillers:
+        return f"Let a rule give it a value, or {_accept(side, spot)}"
     constant = spot.rule("constant", spot.one(side), "value={}")
-    return f"Add {' and '.join((*defaults, constant))}{spot.note}, or {_accept(side, spot)}"
+    return f"Add {' and '.join((*fillers, constant))}{spot.note}, or {_accept(side, spot)}"
+
+
+def _fillers(
+    side: Side, around: Path, value: Any, schema: Schema, rules: Sequence[Rule], findings: DiagnosticCollector
+) -> Iterator[str]:
+    """Yield the rules for what an object requires and lacks; an empty text where no single rule can give it."""
+    claims = [(parse(text), rule) for rule in rules for text in rule.claims(side)]
+    described = schema_at(schema, around)
+    for name in sorted(described.required if described is not None else ()):
+        path, given = (*around, name), value_at(value, (name,))
+        claiming = next((rule for claim, rule in claims if claim == path), None)
+        if given is ABSENT and findings.is_answered(side, path):
+            continue
+        if claiming is None and any(starts_with(claim, path) for claim, _ in claims):
+            yield from _fillers(side, path, {} if given is ABSENT else given, schema, rules, findings)
+            if given is ABSENT:
+                yield findings.spot(path, path).rule("constant", findings.spot(path, path).one(side), "value={}")
+        elif given is ABSENT:
+            yield _filler(side, path, claiming, schema, findings)
+
+
+def _filler(side: Side, path: Path, claiming: Rule | None, schema: Schema, findings: DiagnosticCollector) -> str:
+    """Return the rule that gives a field a value; empty if the rule that converts it does not allow for one."""
+    field = schema_at(schema, path)
+    if claiming is None or isinstance(claiming, Private):
+        spot = findings.spot(path, path)
+        instead = "" if claiming is None else f" instead of {claiming.label}"
+        return f"{spot.rule('constant', spot.one(side), f'value={example(field)}')}{instead}"
+    if isinstance(claiming, Move | Lens | ScopedRules) and len(claiming.spoke) == len(claiming.hub) == 1:
+        return _shown_default(side, claiming, field, findings)
+    return ""
 
 
 def _shown_default(side: Side, rule: Rule, field: Schema | None, findings: DiagnosticCollector) -> str:

@@ -157,6 +157,57 @@ def test_a_table_of_values_on_a_list_or_an_object_leads_to_what_is_inside(name: 
     followed([{"enum": {"spoke": "f", "values": {"a": "A"}}}], document, "v2", "v1")
 
 
+AROUND = obj({"a": TEXT, "b": TEXT, "c": obj({"n": TEXT, "o": TEXT}, required=["n"])}, required=["b", "c"])
+PLAIN: dict[str, Any] = {"pair": {"spoke": "f.a", "hub": "g", "up": "self", "down": "self"}}
+INNER: dict[str, Any] = {"pair": {"spoke": "f.c.o", "hub": "h", "up": "self", "down": "self"}}
+MADE: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "nothing converts what is required": (
+        [PLAIN],
+        'Add - constant: {spoke: f.b, value: …} and - constant: {spoke: f.c, value: {"n": …}} and ',
+    ),
+    "a required object has other content": (
+        [PLAIN, INNER],
+        (
+            "Add - constant: {spoke: f.b, value: …} and - constant: {spoke: f.c.n, value: …} and "
+            "- constant: {spoke: f.c, value: {}} and "
+        ),
+    ),
+    "a stash keeps what is required": (
+        [PLAIN, {"stash": {"spoke": "f.b"}}],
+        (
+            "Add - constant: {spoke: f.b, value: …} instead of stash(f.b) and "
+            '- constant: {spoke: f.c, value: {"n": …}} and '
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_an_object_that_rules_make_gets_all_that_it_requires(name: str) -> None:
+    """An empty object would be proposed, and be refused for what it lacks without a way out."""
+    declared, fix = MADE[name]
+    document = crd({"v2": obj({"g": TEXT, "h": TEXT}), "v1": obj({"f": AROUND}, required=["f"])})
+    (found,) = (each for each in found_in(declared, document, "v2", "v1") if each.path == ".f")
+    made = (
+        "- constant: {spoke: f, value: {}}, or accept with - waive: {spoke: f, acknowledge: why} that it may be missing"
+    )
+    assert found.fix == f"{fix}{made}"
+    followed([*declared], document, "v2", "v1")
+
+
+def test_an_object_that_functions_share_is_left_to_a_rule_or_to_a_waiver() -> None:
+    """A default of one of several fields of a pair would be proposed, which cannot be declared."""
+    document = crd(
+        {"v2": obj({"g": TEXT}), "v1": obj({"f": obj({"a": TEXT}, required=["a"]), "b": TEXT}, required=["f"])}
+    )
+    declared = [{"pair": {"spoke": ["f.a", "b"], "hub": "g", "up": "'x'", "down": "{}"}}]
+    (found,) = (each for each in found_in(declared, document, "v2", "v1") if each.path == ".f")
+    waived = "accept with - waive: {spoke: f, acknowledge: why} that it may be missing"
+    assert found.fix == f"Let a rule give it a value, or {waived}"
+    waiver = {"waive": {"spoke": "f", "acknowledge": "why"}}
+    assert not any("nothing to put" in each.problem for each in found_in([*declared, waiver], document, "v2", "v1"))
+
+
 ID: dict[str, Any] = {"type": "string"}
 WHOLE = (
     "Convert the list as a whole with - pair: {spoke: f, hub: f, up: …, down: …}, "
