@@ -15,7 +15,7 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.likely import Field, likely
 from restow.conversion.definition.suggestions import python_source
 from restow.conversion.model.fieldpath import Path
-from restow.conversion.rules.model import ScopedRules, Side, opposite
+from restow.conversion.rules.model import End, Ends, Lens, Rule, ScopedRules, Side, opposite
 from restow.crds import Schema
 
 __all__ = ["compare_types"]
@@ -41,7 +41,8 @@ def compare_types(
         return False
     if ours != theirs:
         problem = f"is {ours}, but {findings.hub} {findings.place('hub', hub_path)} is {theirs}"
-        findings.add("spoke", spoke_path, problem, _other_type(spoke, hub, spoke_path, hub_path, findings))
+        spot = findings.spot(spoke_path, hub_path, required=required)
+        findings.add("spoke", spoke_path, problem, _other_type(spoke, hub, spot))
         return False
     _compare_enums(spoke, hub, spoke_path, hub_path, findings)
     if spoke.kind == "list" and (spoke.list_type, set(spoke.list_keys)) != (
@@ -80,18 +81,26 @@ _CASTS: Final = {
 }
 
 
-def _other_type(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> str:
+def _other_type(spoke: Schema, hub: Schema, spot: Spot) -> str:
     """Return the rule that converts a field to another type."""
-    spot, (ours, theirs) = findings.spot(spoke_path, hub_path), (_type(spoke), _type(hub))
+    ours, theirs = _type(spoke), _type(hub)
     if spot.is_whole:
         return spot.conversion_as_a_whole
     if ours in _CASTS and theirs in _CASTS:
         types = f'spoke_type="{_CASTS[ours]}"', f'hub_type="{_CASTS[theirs]}"'
         return f"Convert it with {spot.rule('cast', *spot.ends, *types)}{spot.note}"
     guess = likely(Field(spot.spoke, spoke), Field(spot.hub, hub))
-    if guess is not None and guess.rule is not None:
+    if guess is not None and guess.rule is not None and _suits(guess.rule, spoke, hub, spot.required):
         return f"Convert it with {spot.around(python_source(guess.rule))}, or with {spot.pair}{spot.note}"
     return f"Convert it with {spot.pair}{spot.note}"
+
+
+def _suits(rule: Rule, spoke: Schema, hub: Schema, required: frozenset[Side]) -> bool:
+    """Return whether a rule between two fields accepts their schemas."""
+    if not isinstance(rule, Lens) or rule.standard is None or rule.standard.check is None:
+        return True
+    ends: Ends = {"spoke": [End(spoke, "spoke" in required)], "hub": [End(hub, "hub" in required)]}
+    return next(rule.standard.check(ends), None) is None
 
 
 def _other_list(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> str:

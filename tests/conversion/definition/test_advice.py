@@ -61,6 +61,19 @@ def test_the_place_of_a_rule_is_named(name: str) -> None:
     assert followed([*declared], document, "v2", "v1")
 
 
+@pytest.mark.parametrize("other", [TEXT, {"type": "integer"}])
+def test_a_list_and_a_map_are_keyed_only_if_their_fields_are_alike(other: dict[str, Any]) -> None:
+    """The rule keyed would be proposed, and then be refused without another proposal."""
+    spoke = obj({"f": mapped(obj({"b": TEXT, "c": TEXT}))})
+    hub = obj({"f": keyed(obj({"b": TEXT, "c": other, "id": TEXT}))})
+    document = crd({"v2": hub, "v1": spoke})
+    (found,) = found_in([], document, "v2", "v1")
+    pair = "- pair: {spoke: f, hub: f, up: …, down: …}"
+    with_keyed = f"Convert it with - keyed: {{spoke: f, key: id, items: hub}}, or with {pair}"
+    assert found.fix == (with_keyed if other is TEXT else f"Convert it with {pair}")
+    assert followed([], document, "v2", "v1")
+
+
 def test_a_difference_inside_of_a_moved_object_asks_for_rules_inside() -> None:
     """A stash of a field of what a rename converts would be refused: two rules claim it."""
     document = crd({"v2": obj({"g": WIDE}), "v1": obj({"f": NARROW})})

@@ -124,8 +124,16 @@ MADE = specs(
 )
 
 
+#: A list and a map whose items and values have other fields.
+KEYED = specs(
+    obj({"a": {"type": "object", "additionalProperties": obj({"b": TEXT, "c": TEXT})}}),
+    obj({"a": keyed(obj({"b": TEXT, "c": {"type": "integer"}, "id": TEXT}))}),
+)
+
+
 @pytest.mark.parametrize("choice", [0, 1])
 @example(schemas=DESCRIBED)
+@example(schemas=KEYED)
 @example(schemas=DESCRIBED_LIST)
 @example(schemas=RENAMED_KEY)
 @example(schemas=CAST_KEY)
