@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from restow.conversion.model.fieldpath import Path, shown
@@ -33,7 +33,8 @@ class Around:
     """One step from the object around to its content: the path on either side, and the rule that is there.
 
     ``wrapped`` is a value of one side that stands in a list on the other one. ``rule`` is None where no rule applies.
-    ``keys`` are the fields that identify an item of a list.
+    ``keys`` are the fields that identify an item of a list. ``required``: the versions that require the field at the
+    end of the path.
     """
 
     container: Container | Literal["wrapped"]
@@ -41,6 +42,7 @@ class Around:
     hub: Path
     rule: Rule | None = None
     keys: frozenset[str] = frozenset()
+    required: frozenset[Side] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Spot:
     """The place of a rule: its paths there, the scopes to write around it, and the rules that are concerned.
 
     ``is_whole``: no rule can look inside, so the paths are those of the innermost field that a rule can convert.
+    ``is_key``: that is so since the field identifies the items of a list. ``required``: the versions that require the
+    field.
     """
 
     spoke: Path
@@ -56,6 +60,8 @@ class Spot:
     within: Rule | None = None
     instead: Rule | None = None
     is_whole: bool = False
+    required: frozenset[Side] = frozenset()
+    is_key: bool = False
 
     def rule(self, name: str, *arguments: str) -> str:
         """Return the text of a rule, with the scopes to write around it."""
@@ -97,6 +103,9 @@ class Spot:
     @property
     def conversion_as_a_whole(self) -> str:
         """The advice where no rule can look inside."""
+        if self.is_key:
+            reason = "since no rule of an item changes what identifies it"
+            return f"Convert the list as a whole with {self.pair}{self.note}, {reason}"
         return f"Convert what is around it as a whole with {self.pair}{self.note}"
 
 
@@ -110,31 +119,45 @@ def literal(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def spot(around: Sequence[Around], spoke: Path, hub: Path, *, next_to_move: bool = False) -> Spot:
-    """Return the place of a rule for a field.
+def spot(
+    around: Sequence[Around],
+    spoke: Path,
+    hub: Path,
+    *,
+    next_to_move: bool = False,
+    keeps_key: bool = False,
+    required: frozenset[Side] = frozenset(),
+) -> Spot:
+    """Return the place of a rule for a field that these versions require.
 
-    With ``next_to_move`` the rule may stand next to the move of an object that contains the field.
+    With ``next_to_move`` the rule may stand next to the move of an object that contains the field. With ``keeps_key``
+    it may stand inside of a list although the field identifies the items.
     """
     frames: list[Around] = []
     before = Around("object", (), ())
     for step in around:
         ours, theirs = before.spoke + step.spoke, before.hub + step.hub
         if step.container == "wrapped":
-            return _placed(frames, ours, theirs, step.rule, is_whole=True)
+            return _placed(frames, replace(step, spoke=ours, hub=theirs), step.rule, is_whole=True)
         if step.container == "object" and not isinstance(step.rule, ScopedRules):
-            before = Around("object", ours, theirs, step.rule if isinstance(step.rule, Move) else before.rule)
+            moved = step.rule if isinstance(step.rule, Move) else before.rule
+            before = Around("object", ours, theirs, moved, required=step.required)
             continue
         if not ours and not theirs:
             return _whole(frames)
-        frames.append(Around(step.container, ours, theirs, step.rule or before.rule))
+        frames.append(replace(step, spoke=ours, hub=theirs, rule=step.rule or before.rule))
         before = Around("object", (), ())
+    ends = before.spoke + spoke, before.hub + hub
+    if frames and not keeps_key and any(len(path) == 1 and path[0] in frames[-1].keys for path in ends):
+        return replace(_whole(frames), is_key=True)
+    field = Around("object", spoke, hub, required=required)
     if not (before.spoke or before.hub):
-        return _placed(frames, spoke, hub, None) if spoke or hub else _whole(frames)
+        return _placed(frames, field, None) if spoke or hub else _whole(frames)
     if not (spoke or hub):
-        return _placed(frames, before.spoke, before.hub, before.rule)
+        return _placed(frames, before, before.rule)
     if next_to_move or (before.rule is None and before.spoke == before.hub):
-        return _placed(frames, before.spoke + spoke, before.hub + hub, None)
-    return _placed([*frames, before], spoke, hub, None)
+        return _placed(frames, replace(field, spoke=before.spoke + spoke, hub=before.hub + hub), None)
+    return _placed([*frames, before], field, None)
 
 
 def _whole(frames: list[Around]) -> Spot:
@@ -142,15 +165,15 @@ def _whole(frames: list[Around]) -> Spot:
     if not frames:
         return Spot((), (), is_whole=True)
     last = frames[-1]
-    return _placed(frames[:-1], last.spoke, last.hub, last.rule, is_whole=True)
+    return _placed(frames[:-1], last, last.rule, is_whole=True)
 
 
-def _placed(frames: Sequence[Around], spoke: Path, hub: Path, replaced: Rule | None, *, is_whole: bool = False) -> Spot:
+def _placed(frames: Sequence[Around], field: Around, replaced: Rule | None, *, is_whole: bool = False) -> Spot:
     written = [number for number, frame in enumerate(frames) if isinstance(frame.rule, ScopedRules)]
     within = next((frames[number].rule for number in reversed(written) if not _is_again(frames[number].rule)), None)
     scopes = tuple(frames[written[-1] + 1 :] if written else frames)
     moved = next((frame.rule for frame in scopes if frame.rule is not None), None)
-    return Spot(spoke, hub, scopes, within, moved or replaced, is_whole)
+    return Spot(field.spoke, field.hub, scopes, within, moved or replaced, is_whole, field.required)
 
 
 def _is_again(rule: Rule | None) -> bool:

@@ -10,27 +10,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from restow.conversion.definition.advice import argument, literal
+from restow.conversion.definition.advice import Spot, argument, literal
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.likely import Field, likely
 from restow.conversion.definition.suggestions import python_source
 from restow.conversion.model.fieldpath import Path
-from restow.conversion.rules.model import ScopedRules, Side, opposite
+from restow.conversion.rules.model import End, Ends, Lens, Rule, ScopedRules, Side, opposite
 from restow.crds import Schema
 
 __all__ = ["compare_types"]
 
 
-def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> bool:
-    """Report how two fields with the same value differ; return whether their inner fields should be compared."""
+def compare_types(
+    spoke: Schema,
+    hub: Schema,
+    spoke_path: Path,
+    hub_path: Path,
+    findings: DiagnosticCollector,
+    *,
+    required: frozenset[Side] = frozenset(),
+) -> bool:
+    """Report how two fields with the same value differ; return whether their inner fields should be compared.
+
+    ``required``: the versions that require the field. Without a path, the step to here says it (``Around``).
+    """
     ours, theirs = _type(spoke), _type(hub)
     if "untyped" in (ours, theirs) and ours != theirs:
         side: Side = "hub" if ours == "untyped" else "spoke"
-        _refuse_opaque(side, spoke_path, hub_path, "keeps any value", findings)
+        _refuse_opaque(side, spoke_path, hub_path, "keeps any value", findings, required)
         return False
     if ours != theirs:
         problem = f"is {ours}, but {findings.hub} {findings.place('hub', hub_path)} is {theirs}"
-        findings.add("spoke", spoke_path, problem, _other_type(spoke, hub, spoke_path, hub_path, findings))
+        spot = findings.spot(spoke_path, hub_path, required=required)
+        findings.add("spoke", spoke_path, problem, _other_type(spoke, hub, spot))
         return False
     _compare_enums(spoke, hub, spoke_path, hub_path, findings)
     if spoke.kind == "list" and (spoke.list_type, set(spoke.list_keys)) != (
@@ -46,7 +58,8 @@ def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
     if (spoke.values is None) != (hub.values is None) and spoke.kind == "map":
         opened = spoke if hub.values is None else hub
         if opened.preserves_unknown_fields:
-            _refuse_opaque("spoke" if opened is hub else "hub", spoke_path, hub_path, "keeps any field", findings)
+            described: Side = "spoke" if opened is hub else "hub"
+            _refuse_opaque(described, spoke_path, hub_path, "keeps any field", findings, required)
             return bool(opened.properties)
         open_side: Side = "hub" if spoke.values is None else "spoke"
         closed = findings.version("spoke" if open_side == "hub" else "hub")
@@ -68,18 +81,26 @@ _CASTS: Final = {
 }
 
 
-def _other_type(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> str:
+def _other_type(spoke: Schema, hub: Schema, spot: Spot) -> str:
     """Return the rule that converts a field to another type."""
-    spot, (ours, theirs) = findings.spot(spoke_path, hub_path), (_type(spoke), _type(hub))
+    ours, theirs = _type(spoke), _type(hub)
     if spot.is_whole:
         return spot.conversion_as_a_whole
     if ours in _CASTS and theirs in _CASTS:
         types = f'spoke_type="{_CASTS[ours]}"', f'hub_type="{_CASTS[theirs]}"'
         return f"Convert it with {spot.rule('cast', *spot.ends, *types)}{spot.note}"
     guess = likely(Field(spot.spoke, spoke), Field(spot.hub, hub))
-    if guess is not None and guess.rule is not None:
+    if guess is not None and guess.rule is not None and _suits(guess.rule, spoke, hub, spot.required):
         return f"Convert it with {spot.around(python_source(guess.rule))}, or with {spot.pair}{spot.note}"
     return f"Convert it with {spot.pair}{spot.note}"
+
+
+def _suits(rule: Rule, spoke: Schema, hub: Schema, required: frozenset[Side]) -> bool:
+    """Return whether a rule between two fields accepts their schemas."""
+    if not isinstance(rule, Lens) or rule.standard is None or rule.standard.check is None:
+        return True
+    ends: Ends = {"spoke": [End(spoke, "spoke" in required)], "hub": [End(hub, "hub" in required)]}
+    return next(rule.standard.check(ends), None) is None
 
 
 def _other_list(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> str:
@@ -105,15 +126,20 @@ def _other_map(spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) 
     )
 
 
-def _refuse_opaque(by: Side, spoke: Path, hub: Path, keeps: str, findings: DiagnosticCollector) -> None:
+def _refuse_opaque(
+    by: Side, spoke: Path, hub: Path, keeps: str, findings: DiagnosticCollector, required: frozenset[Side]
+) -> None:
     """Report a field that one version keeps as it is, and that the other one, ``by``, describes."""
     other = opposite(by)
     path, place = (spoke, findings.place("hub", hub)) if other == "spoke" else (hub, findings.place("spoke", spoke))
-    spot = findings.spot(spoke, hub)
+    spot = findings.spot(spoke, hub, required=required)
     whole = spot.rule("described", *spot.ends, f'by="{by}"')
     fix = f"Pass what fits, and stash the rest, with {whole}{spot.note}; or describe it in both versions"
     if spot.is_whole and not isinstance(spot.instead, ScopedRules):
         fix = f"{spot.conversion_as_a_whole}; or describe it in both versions"
+    elif by in spot.required:  # a rule that stashes what does not fit would leave the field out
+        fix = f"Convert it with {spot.pair}{spot.note}, since {findings.version(by)} requires it"
+        fix = f"{fix}; or describe it in both versions"
     findings.add(other, path, f"{keeps}, but {findings.version(by)} describes {place}", fix)
 
 
@@ -130,25 +156,28 @@ def _compare_enums(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path,
             if not extra:
                 continue
             problem = f"takes {', '.join(map(repr, extra))}, which {other} does not"
-        fix = f"Say what {other} shows for it, with {_enum_rule(spoke, hub, spoke_path, hub_path, findings)}"
+        spot = findings.spot(spoke_path, hub_path)
+        fix = spot.conversion_as_a_whole
+        if not spot.is_whole:
+            fix = f"Say what {other} shows for it, with {_enum_rule(spoke, hub, spot)}{spot.note}"
         findings.add(side, path, problem, fix)  # type: ignore[arg-type]
 
 
-def _enum_rule(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> str:
+def _enum_rule(spoke: Schema, hub: Schema, spot: Spot) -> str:
     """Return the rule that names, for each value of one version alone, the value that the other one shows."""
-    spot, ours, theirs = findings.spot(spoke_path, hub_path), _enum(spoke), _enum(hub)
-    if spot.is_whole:
-        return f"{spot.pair}{spot.note}"
+    ours, theirs = _enum(spoke), _enum(hub)
+    if spoke.kind in ("list", "map"):
+        return spot.pair
     guess = likely(Field(spot.spoke, spoke), Field(spot.hub, hub))
     if guess is not None and guess.rule is not None and guess.rule.name == "enum":
-        return f"{spot.around(python_source(guess.rule))}{spot.note}"
+        return spot.around(python_source(guess.rule))
     if ours is None or theirs is None:  # the other version takes any value: those of the enum stay as they are
         same = _table((value, literal(value)) for value in ours or theirs or ())
-        return f"{spot.rule('enum', argument(spot.spoke), same, spot.renamed)}{spot.note}"
+        return spot.rule("enum", argument(spot.spoke), same, spot.renamed)
     up = _table((value, "…") for value in ours if value not in theirs)
     down = _table((value, "…") for value in theirs if value not in ours)
     tables = [f"{name}={table}" for name, table in (("up", up), ("down", down)) if table != "{}"]
-    return f"{spot.rule('enum', argument(spot.spoke), '{}', spot.renamed, *tables)}{spot.note}"
+    return spot.rule("enum", argument(spot.spoke), "{}", spot.renamed, *tables)
 
 
 def _table(entries: Iterable[tuple[Any, str]]) -> str:

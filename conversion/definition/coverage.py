@@ -25,8 +25,9 @@ from restow.conversion.definition.required import (
     check_waivers,
     is_guaranteed,
     one_sided,
+    requiring,
 )
-from restow.conversion.definition.shapes import check_standard
+from restow.conversion.definition.shapes import check_scalar, check_standard
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import (
@@ -92,7 +93,8 @@ def _check_same(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticColl
         return  # an undeclared field of an opaque object: only the author knows its content
     if from_schema is not None and to_schema is not None and from_schema.node != to_schema.node:
         places = (findings.place("spoke", ours), findings.place("hub", theirs))
-        cover((), from_schema, to_schema, findings.below(places[0], places[1], Around("object", ours, theirs, rule)))
+        step = Around("object", ours, theirs, rule, required=requiring(spoke, hub, ours, theirs))
+        cover((), from_schema, to_schema, findings.below(places[0], places[1], step))
 
 
 def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
@@ -105,6 +107,8 @@ def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: Diagnostic
 def _check_table(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
     assert rule.tables is not None
     ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
+    if not check_scalar(rule, spoke, hub, findings):
+        return
     sides: tuple[tuple[Side, Path, Schema | None, Any, Schema | None], ...] = (
         ("spoke", ours, from_schema, rule.tables["up"], to_schema),
         ("hub", theirs, to_schema, rule.tables["down"], from_schema),
@@ -144,7 +148,7 @@ def _check_singleton(rule: Lens, spoke: Schema, hub: Schema, findings: Diagnosti
         findings.add(side, theirs if side == "hub" else ours, f"{rule.label} needs a list", "Correct the path")
         return
     places = (findings.place("spoke", ours), findings.place("hub", theirs))
-    step = Around("wrapped", ours, theirs, rule)
+    step = Around("wrapped", ours, theirs, rule, required=requiring(spoke, hub, ours, theirs))
     other = from_schema if side == "hub" else to_schema
     if other is None or other.node == listed.items.node:
         return
@@ -166,8 +170,9 @@ def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: Diagno
             return
     _check_required(rule, spoke, hub, findings)
     places = (findings.place("spoke", ours), findings.place("hub", theirs))
-    keys = frozenset((*from_schema.list_keys, *to_schema.list_keys))
-    around = Around(rule.container, ours, theirs, rule, keys)
+    declared = (name for side in ("spoke", "hub") for name in key_names(rule, side))
+    keys = frozenset((*from_schema.list_keys, *to_schema.list_keys, *declared))
+    around = Around(rule.container, ours, theirs, rule, keys, requiring(spoke, hub, ours, theirs))
     if rule.container == "object":
         cover(
             _entered(rule, from_schema, to_schema), from_schema, to_schema, findings.below(places[0], places[1], around)
@@ -263,6 +268,7 @@ def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: 
         always = tuple(flattened(rules))
         claims: dict[Side, _Claims] = {"spoke": _Claims.of(always, "spoke"), "hub": _Claims.of(always, "hub")}
         _Coverage(claims, findings.among(always), {"spoke": spoke, "hub": hub}).check(always)
+        check_waivers(rules, spoke, hub, findings.among(always))
 
 
 @dataclass(slots=True)
@@ -283,7 +289,6 @@ class _Coverage:
         check_made(rules, roots["spoke"], roots["hub"], self.findings)
         self._fields(roots["spoke"], roots["hub"], ())
         self._repeated(roots["spoke"], roots["hub"], ())
-        check_waivers(roots["spoke"], roots["hub"], self.findings)
 
     def _check_exists(self, path: Path, rule: Rule, side: Side, root: Schema) -> None:
         if schema_at(root, path) is not None:
@@ -341,7 +346,11 @@ class _Coverage:
             if any(schema_at(self.roots[side], parse(text)) is None for text in rule.claims(side)):
                 return  # the rule is reported, and may be meant for this field
             problem = f"is in the way of the field of the same path in {version}, which {rule.label} converts"
-        self.findings.add(side, path, problem, one_sided(side, path, self.roots, self.findings))
+        self.findings.add(side, path, problem, self._alone(side, path))
+
+    def _alone(self, side: Side, path: Path) -> str:
+        claims = {each: claims.rules for each, claims in self.claims.items()}
+        return one_sided(side, path, self.roots, claims, self.findings)
 
     def _unclaimed(self, spoke: Schema, hub: Schema, path: Path) -> None:
         inner_spoke, inner_hub = spoke.field(path[-1]), hub.field(path[-1])
@@ -349,7 +358,8 @@ class _Coverage:
         assert inner_hub is not None
         is_same = inner_spoke.node == inner_hub.node and not any(claims.below(path) for claims in self.claims.values())
         # What converts another type decides first: a field that it takes apart needs other answers.
-        if not is_same and not compare_types(inner_spoke, inner_hub, path, path, self.findings):
+        required = requiring(self.roots["spoke"], self.roots["hub"], path, path)
+        if not is_same and not compare_types(inner_spoke, inner_hub, path, path, self.findings, required=required):
             return
         is_guaranteed(spoke, hub, path, path, self.findings)
         if is_same:
@@ -359,15 +369,15 @@ class _Coverage:
 
     def _repeated(self, spoke: Schema, hub: Schema, path: Path) -> None:
         places = (self.findings.place("spoke", path), self.findings.place("hub", path))
+        required = requiring(self.roots["spoke"], self.roots["hub"], path, path)
         if spoke.kind == "list" and spoke.items is not None and hub.items is not None:
-            below = self.findings.below(
-                items_path(places[0]),
-                items_path(places[1]),
-                Around("list", path, path, keys=frozenset((*spoke.list_keys, *hub.list_keys))),
-            )
+            keys = frozenset((*spoke.list_keys, *hub.list_keys))
+            step = Around("list", path, path, keys=keys, required=required)
+            below = self.findings.below(items_path(places[0]), items_path(places[1]), step)
             check_coverage((), spoke.items, hub.items, below)
         if spoke.kind == "map" and spoke.values is not None and hub.values is not None:
-            below = self.findings.below(values_path(places[0]), values_path(places[1]), Around("map", path, path))
+            step = Around("map", path, path, required=required)
+            below = self.findings.below(values_path(places[0]), values_path(places[1]), step)
             check_coverage((), spoke.values, hub.values, below)
 
 

@@ -91,9 +91,17 @@ class DiagnosticCollector:
         around = self.around if step is None else (*self.around, step)
         return replace(self, places={"spoke": spoke, "hub": hub}, answered=answered, around=around)
 
-    def spot(self, spoke: Path, hub: Path, *, next_to_move: bool = False) -> Spot:
+    def spot(
+        self,
+        spoke: Path,
+        hub: Path,
+        *,
+        next_to_move: bool = False,
+        keeps_key: bool = False,
+        required: frozenset[Side] = frozenset(),
+    ) -> Spot:
         """Return where a rule for a field here has to stand; see ``advice.spot``."""
-        return spot(self.around, spoke, hub, next_to_move=next_to_move)
+        return spot(self.around, spoke, hub, next_to_move=next_to_move, keeps_key=keeps_key, required=required)
 
     def among(self, rules: Sequence[Rule]) -> DiagnosticCollector:
         """Return a collector that reports to the same list, for an object that these rules convert."""
@@ -113,7 +121,7 @@ class DiagnosticCollector:
 
 def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
     """Report rules that change the keys of the items of their list."""
-    always = [inner for inner in rule.rules if isinstance(inner, Move)]
+    always = [inner for inner in rule.rules if isinstance(inner, Move | Waiver)]
     for inner in flattened(rule.rules):
         for key in rule.keys or ():
             if isinstance(inner, Rule) and inner not in always and key in inner.hub:

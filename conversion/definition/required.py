@@ -15,6 +15,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from restow.conversion.compile.graph import KindGraph
@@ -23,7 +24,7 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.branches import flattened
+from restow.conversion.rules.branches import When, flattened
 from restow.conversion.rules.model import (
     Constant,
     Default,
@@ -49,6 +50,7 @@ __all__ = [
     "is_guaranteed",
     "missing_where_kept",
     "one_sided",
+    "requiring",
 ]
 
 
@@ -73,6 +75,9 @@ def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
 def _advice(side: Side, paths: Mapping[Side, Path], field: Schema, findings: DiagnosticCollector) -> str:
     """Return the rules, as source text, that define the meaning of the absence."""
     spot = findings.spot(paths["spoke"], paths["hub"], next_to_move=True)
+    if spot.is_key:
+        inside = findings.spot(paths["spoke"], paths["hub"], next_to_move=True, keeps_key=True)
+        return f"{spot.conversion_as_a_whole}; or {_accept(side, inside)}"
     if spot.is_whole:
         return spot.conversion_as_a_whole
     return f"Say what its absence means with {_default(side, spot, field)}, or {_accept(side, spot)}"
@@ -92,13 +97,24 @@ def _waiver(side: Side, spot: Spot) -> str:
     return spot.rule("waive", spot.one(side), 'acknowledge="why"')
 
 
-def one_sided(side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> str:
+#: The rules that claim fields, by side.
+_Claims = Mapping[Side, Mapping[Path, Rule]]
+
+
+def one_sided(
+    side: Side, path: Path, roots: Mapping[Side, Schema], claims: _Claims, findings: DiagnosticCollector
+) -> str:
     """Return the rules for a field that only one version has; a required one needs a value in the other's objects."""
-    spot, other = findings.spot(path, path), opposite(side)
+    spot, other = findings.spot(path, path, keeps_key=True), opposite(side)
     if spot.is_whole:
         return spot.conversion_as_a_whole
-    if findings.around and len(path) == 1 and path[0] in findings.around[-1].keys:
-        return _other_key(side, path, roots, findings)
+    keys = sorted(findings.around[-1].keys) if findings.around and len(path) == 1 else []
+    if path[0] in keys:
+        return _other_key(side, path[0], roots, claims, findings)
+    for key in keys:
+        is_open = roots[other].is_declared(key) and not roots[side].is_declared(key) and (key,) not in claims[other]
+        if is_open and _identifying(other, key, roots, claims) == path[0]:
+            return _other_key(other, key, roots, claims, findings)
     if _is_required(roots[side], path) and schema_at(roots[other], path[:-1]) is not None:
         constant = spot.rule("constant", spot.one(side), f"value={example(schema_at(roots[side], path))}")
         version = findings.version(other)
@@ -107,21 +123,32 @@ def one_sided(side: Side, path: Path, roots: Mapping[Side, Schema], findings: Di
     return f"Map it with a rule, keep it with {stash}, or let it go with {drop}{spot.note}"
 
 
-def _other_key(side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> str:
+def _other_key(
+    side: Side, key: str, roots: Mapping[Side, Schema], claims: _Claims, findings: DiagnosticCollector
+) -> str:
     """Return the rule for a key of one version alone: no rule but a rename may say what identifies an item."""
+    found, whole = _identifying(side, key, roots, claims), findings.spot((), ())
+    if found is None:
+        return f"Convert the list as a whole with {whole.pair}{whole.note}, or let both versions have the key"
+    ends: tuple[Path, Path] = ((key,), (found,)) if side == "spoke" else ((found,), (key,))
+    spot = findings.spot(*ends, keeps_key=True)
+    spot = replace(spot, instead=claims[opposite(side)].get((found,), spot.instead))
+    return f"Rename what identifies an item, with {spot.rule('rename', *spot.ends)}{spot.note}"
+
+
+def _identifying(side: Side, key: str, roots: Mapping[Side, Schema], claims: _Claims) -> str | None:
+    """Return the likely field of the other version for a key of one version; None if no field can be it."""
     here, there = roots[side], roots[opposite(side)]
-    field, whole = here.field(path[0]), findings.spot((), ())
+    field, taken = here.field(key), claims[opposite(side)]
     alike = [
         name
         for name, other in there.properties.items()
-        if name not in here.properties and field is not None and other.node.get("type") == field.node.get("type")
+        if not here.is_declared(name)
+        and field is not None
+        and other.node.get("type") == field.node.get("type")
+        and isinstance(taken.get((name,)), Private | None)
     ]
-    found = sorted(alike, key=lambda name: name not in there.required)[:1]
-    if not found:
-        return f"Convert the list as a whole with {whole.pair}{whole.note}, or let both versions have the key"
-    spoke, hub = (path, tuple(found)) if side == "spoke" else (tuple(found), path)
-    spot = findings.spot(spoke, hub)
-    return f"Rename what identifies an item, with {spot.rule('rename', *spot.ends)}{spot.note}"
+    return min(alike, key=lambda name: name not in there.required, default=None)
 
 
 def check_implied(
@@ -211,19 +238,45 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Diag
 
 
 def _advice_made(side: Side, made: Path, schema: Schema, rules: Sequence[Rule], findings: DiagnosticCollector) -> str:
-    """Return the rule that makes the object, and the defaults of what is required in it and moved into it."""
-    spot, defaults = findings.spot(made, made, next_to_move=True), []
+    """Return the rules that make the object with all that is required in it."""
+    spot = findings.spot(made, made, next_to_move=True)
     empty: Constant = Constant(**{side: (shown(made),)}, value={})  # type: ignore[arg-type]
-    filled = _completed(empty, made, rules)
-    for rule in rules:
-        if not isinstance(rule, Move | Lens | ScopedRules) or len(rule.spoke) != 1 or len(rule.hub) != 1:
-            continue
-        path = parse(getattr(rule, side)[0])
-        is_missing = starts_with(path, made) and value_at(filled, path[len(made) :]) is ABSENT
-        if is_missing and _is_required(schema, path) and not findings.is_answered(side, path):
-            defaults.append(_shown_default(side, rule, schema_at(schema, path), findings))
+    fillers = list(_fillers(side, made, _completed(empty, made, rules), schema, rules, findings))
+    if "" in fillers:
+        return f"Let a rule give it a value, or {_accept(side, spot)}"
     constant = spot.rule("constant", spot.one(side), "value={}")
-    return f"Add {' and '.join((*defaults, constant))}{spot.note}, or {_accept(side, spot)}"
+    return f"Add {' and '.join((*fillers, constant))}{spot.note}, or {_accept(side, spot)}"
+
+
+def _fillers(
+    side: Side, around: Path, value: Any, schema: Schema, rules: Sequence[Rule], findings: DiagnosticCollector
+) -> Iterator[str]:
+    """Yield the rules for what an object requires and lacks; an empty text where no single rule can give it."""
+    claims = [(parse(text), rule) for rule in rules for text in rule.claims(side)]
+    described = schema_at(schema, around)
+    for name in sorted(described.required if described is not None else ()):
+        path, given = (*around, name), value_at(value, (name,))
+        claiming = next((rule for claim, rule in claims if claim == path), None)
+        if given is ABSENT and findings.is_answered(side, path):
+            continue
+        if claiming is None and any(starts_with(claim, path) for claim, _ in claims):
+            yield from _fillers(side, path, {} if given is ABSENT else given, schema, rules, findings)
+            if given is ABSENT:
+                yield findings.spot(path, path).rule("constant", findings.spot(path, path).one(side), "value={}")
+        elif given is ABSENT:
+            yield _filler(side, path, claiming, schema, findings)
+
+
+def _filler(side: Side, path: Path, claiming: Rule | None, schema: Schema, findings: DiagnosticCollector) -> str:
+    """Return the rule that gives a field a value; empty if the rule that converts it does not allow for one."""
+    field = schema_at(schema, path)
+    if claiming is None or isinstance(claiming, Private):
+        spot = findings.spot(path, path)
+        instead = "" if claiming is None else f" instead of {claiming.label}"
+        return f"{spot.rule('constant', spot.one(side), f'value={example(field)}')}{instead}"
+    if isinstance(claiming, Move | Lens | ScopedRules) and len(claiming.spoke) == len(claiming.hub) == 1:
+        return _shown_default(side, claiming, field, findings)
+    return ""
 
 
 def _shown_default(side: Side, rule: Rule, field: Schema | None, findings: DiagnosticCollector) -> str:
@@ -232,16 +285,56 @@ def _shown_default(side: Side, rule: Rule, field: Schema | None, findings: Diagn
     return _default(side, spot, field, "hides=False")
 
 
-def check_waivers(spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report waivers of fields that do not exist, or are not required; called after all other checks."""
+def check_waivers(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    """Report waivers of fields that do not exist, or cannot be missing; called after all other checks."""
     roots: dict[Side, Schema] = {"spoke": spoke, "hub": hub}
     for (side, path), rule in findings.answered.items():
+        other = opposite(side)
         if schema_at(roots[side], path) is None:
             problem = f"{rule.label} names a field that the schema does not declare"
             findings.add(side, path, problem, "Correct the path")
         elif isinstance(rule, Waiver) and not _is_required(roots[side], path):
             problem = f"is not required in {findings.version(side)}, so there is nothing to waive"
             findings.add(side, path, problem, f"Remove {rule.label}")
+        elif isinstance(rule, Waiver) and rule in rules and _is_kept(rules, side, path, roots[other]):
+            problem = f"is never missing in {findings.version(other)}, so there is nothing to waive"
+            findings.add(side, path, problem, f"Remove {rule.label}")
+
+
+def _is_kept(rules: Sequence[Rule], side: Side, path: Path, source: Schema) -> bool:
+    """Return whether a field is one that every object of the other version has, with the same value."""
+    counterpart = _counterpart(rules, side, path)
+    return bool(counterpart) and _is_always(source, counterpart)
+
+
+def _counterpart(rules: Sequence[Rule], side: Side, path: Path) -> Path:
+    """Return the path in the other version of a field that keeps its value; empty if that is not known.
+
+    A function may fail, and a branch of a union holds for some objects only.
+    """
+    other = opposite(side)
+    if any(isinstance(rule, When) for rule in rules):
+        return ()
+    for rule in rules:
+        around = next((claim for claim in map(parse, rule.claims(side)) if starts_with(path, claim)), None)
+        if around is None:
+            continue
+        if not isinstance(rule, Move | ScopedRules) or (isinstance(rule, ScopedRules) and rule.on_error == "keep"):
+            return ()
+        inside = path[len(around) :]
+        if isinstance(rule, ScopedRules) and inside:
+            inside = _counterpart(rule.inner, side, inside)
+            if not inside:
+                return ()
+        return parse(rule.claims(other)[0]) + inside
+    taken = (parse(text) for rule in rules for text in rule.claims(other))
+    return () if any(starts_with(path, claim) for claim in taken) else path
+
+
+def requiring(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path) -> frozenset[Side]:
+    """Return the versions that require a field of these objects; neither requires the object itself."""
+    ends: tuple[tuple[Side, Schema, Path], ...] = (("spoke", spoke, spoke_path), ("hub", hub, hub_path))
+    return frozenset(side for side, schema, path in ends if path and _is_required(schema, path))
 
 
 def _is_required(schema: Schema, path: Path) -> bool:

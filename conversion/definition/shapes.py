@@ -6,15 +6,17 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from restow.conversion.definition.advice import Spot, argument
 from restow.conversion.definition.diagnostics import DiagnosticCollector
-from restow.conversion.model.fieldpath import parse
-from restow.conversion.rules.model import End, Ends, Lens, Shape
+from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.rules.model import End, Ends, Lens, Shape, Side
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
-__all__ = ["check_standard"]
+__all__ = ["check_scalar", "check_standard"]
 
 
 _ARTICLED: Final = {
@@ -25,6 +27,32 @@ _ARTICLED: Final = {
     "object": "an object",
     "string": "a string",
 }
+
+
+def check_scalar(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> bool:
+    """Report a table of values for a list or an object, which would pass unchanged; return whether there is none."""
+    ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
+    ends = schema_at(spoke, ours), schema_at(hub, theirs)
+    sides: tuple[tuple[Side, Path, Schema | None], ...] = (("spoke", ours, ends[0]), ("hub", theirs, ends[1]))
+    for side, path, schema in sides:
+        if schema is not None and schema.kind in ("list", "map"):
+            spot = replace(findings.spot(ours, theirs), instead=rule)
+            problem = f"{rule.label} converts one value, and this is {_ARTICLED[schema.node['type']]}"
+            findings.add(side, path, problem, f"Convert it with {_for_content(spot, *ends)}{spot.note}")
+            return False
+    return True
+
+
+def _for_content(spot: Spot, spoke: Schema | None, hub: Schema | None) -> str:
+    """Return the rule that takes rules for the fields inside; a pair where there are none, or the ends differ."""
+    ends, name = [each for each in (spoke, hub) if each is not None], ""
+    if all(each.kind == "list" and each.items is not None and each.items.kind == "map" for each in ends):
+        name = "each"
+    elif all(each.kind == "map" and each.properties for each in ends):
+        name = "inside"
+    elif all(each.kind == "map" and each.values is not None and each.values.kind == "map" for each in ends):
+        name = "each_value"
+    return spot.rule(name, argument(spot.spoke), "[]", spot.renamed) if name else spot.pair
 
 
 def check_standard(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:

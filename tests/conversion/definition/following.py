@@ -42,19 +42,19 @@ def followed(rules: list[Rule], crd: Crd, hub: str, spoke: str, *, choice: int =
         if found in seen:
             raise Stuck(f"nothing changes: {found[0]}\n{rules}")
         seen.append(found)
-        follow(found[0], rules, crd, choice)
+        follow(found[0], rules, crd, "hub" if found[0].version == hub else "spoke", choice)
     raise Stuck(f"there is no end: {found[0]}")
 
 
-def follow(finding: Diagnostic, rules: list[Rule], crd: Crd, choice: int) -> None:
+def follow(finding: Diagnostic, rules: list[Rule], crd: Crd, side: str, choice: int) -> None:
     version = crd.version(finding.version)
     if keys := re.match(rf"Identify the items with key: (\S+|\[[^]]*\]) in {LABEL}", finding.fix):
-        (listed,) = (each for each in every(rules) if label(each) == keys[2])
-        next(iter(listed.values()))["key"] = yaml.safe_load(keys[1])
+        listed = keyless(rules, keys[2], finding, side)
+        listed["key"] = yaml.safe_load(keys[1])
         return
     if without := re.match(rf"Name the fields that identify an item with key: in {LABEL}", finding.fix):
-        (listed,) = (each for each in every(rules) if label(each) == without[1])
-        next(iter(listed.values()))["acknowledge"] = "why"
+        listed = keyless(rules, without[1], finding, side)
+        listed["acknowledge"] = "why"
         return
     if finding.fix == "Say with otherwise: what is shown then":
         name = finding.path.rpartition(".")[2]
@@ -62,21 +62,36 @@ def follow(finding: Diagnostic, rules: list[Rule], crd: Crd, choice: int) -> Non
         node = None if version is None else described(version.schema, finding.path)
         next(each for each in casts if "otherwise" not in each)["otherwise"] = sample(node)
         return
-    options = re.split(r", or |; or ", finding.fix)
-    advices = [proposed(option) for option in options if proposed(option)]
+    clauses = re.split(r"; or ", finding.fix)  # each says for itself where its rules stand
+    advices = [(clause, found) for clause in clauses for each in clause.split(", or ") if (found := proposed(each))]
     if not advices:
         raise Stuck(f"no rule is proposed: {finding}")
+    clause, advised = advices[min(choice, len(advices) - 1)]
     scope = rules
-    if within := re.search(rf", in the rules of {LABEL}", finding.fix):
-        candidates = [each for each in every(rules) if label(each) == within[1]]
-        scope = next(iter(candidates[0].values()))["rules"]
-    if replaced := re.search(rf" instead of {LABEL}", finding.fix):
-        scope[:] = [each for each in scope if label(each) != replaced[1]]
-    schema = None if version is None else described(version.schema, finding.path)
+    replaced = re.findall(rf" instead of {LABEL}", clause)
+    if within := re.search(rf", in the rules of {LABEL}", clause):
+        around = [
+            each for each in scopes(rules, side) if label(each[1]) == within[1] and finding.path.startswith(each[0])
+        ]
+        inner = [next(iter(each.values()))["rules"] for _, each in around]
+        # Two rules of one label may stand in one another: the inner one, unless it is what is to be replaced.
+        scope = [each for each in inner if all(any(label(rule) == old for rule in each) for old in replaced)][-1]
+    scope[:] = [each for each in scope if label(each) not in replaced]
+    schema = None if version is None else version.schema
     nodes = [found.node for each in crd.versions if (found := described(each.schema, finding.path)) is not None]
     enums = [value for node in nodes for value in node.get("enum", ())]
-    for rule in advices[min(choice, len(advices) - 1)]:
-        add(filled(rule, schema, enums), scope)
+    for rule in advised:
+        add(filled(rule, schema, finding.path, side, enums), scope)
+
+
+def keyless(rules: list[Rule], name: str, finding: Diagnostic, side: str) -> dict[str, Any]:
+    """Return the arguments of the rule of a list that a finding asks to identify the items of."""
+    (found,) = (
+        next(iter(each.values()))
+        for place, each in scopes(rules, side)
+        if label(each) == name and place.removesuffix("[]") == finding.path.removesuffix("[]")
+    )
+    return found
 
 
 def proposed(text: str) -> list[Rule]:
@@ -106,6 +121,18 @@ def every(rules: list[Rule]) -> list[Rule]:
     return [each for rule in rules for each in (rule, *every(next(iter(rule.values())).get("rules", [])))]
 
 
+def scopes(rules: list[Rule], side: str, around: str = ROOT) -> list[tuple[str, Rule]]:
+    """Return the rules that have rules inside, each with the place that these are for; the outer ones first."""
+    found = []
+    for rule in rules:
+        ((name, arguments),) = rule.items()
+        if "rules" in arguments:
+            step = {"each": "[]", "each_value": "{}"}.get(name, "")
+            place = f"{around.rstrip('.')}.{arguments.get(side) or arguments['spoke']}{step}"
+            found += [(place, rule), *scopes(arguments["rules"], side, place)]
+    return found
+
+
 def label(rule: Rule) -> str:
     ((name, arguments),) = rule.items()
     spoke, hub = (each and each.removesuffix("[]") for each in (arguments.get("spoke"), arguments.get("hub")))
@@ -123,14 +150,16 @@ def described(schema: Schema | None, path: str) -> Schema | None:
     return schema
 
 
-def filled(rule: Rule, schema: Schema | None, enums: list[Any]) -> Rule:
-    """Return a rule with a value of the schema wherever the author has to choose one."""
+def filled(rule: Rule, schema: Schema | None, place: str, side: str, enums: list[Any]) -> Rule:
+    """Return a rule of a finding's place with a value of the schema wherever the author has to choose one."""
     ((name, arguments),) = rule.items()
     chosen = dict(arguments)
     if "rules" in chosen:
-        chosen["rules"] = [filled(each, schema, enums) for each in chosen["rules"]]
+        chosen["rules"] = [filled(each, schema, place, side, enums) for each in chosen["rules"]]
     if name in ("default", "constant") and "…" in repr(chosen["value"]):
-        chosen["value"] = sample(schema)
+        steps = (chosen.get(side) or chosen["spoke"]).split(".")  # it may be for a field inside of the finding's
+        heads = (size for size in range(len(steps), -1, -1) if f".{place}".endswith(f".{'.'.join(steps[:size])}"))
+        chosen["value"] = sample(described(schema, ".".join((place, *steps[next(heads) :]))))
     for direction in ("up", "down"):
         if direction in chosen:
             table = chosen[direction]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from restow.crds import Crd
@@ -92,7 +92,52 @@ def versions(draw: st.DrawFn) -> tuple[Node, Node]:
     return tuple(obj({"spec": each}) for each in draw(st.permutations([spec, later])))  # type: ignore[return-value]
 
 
+TEXT: Node = {"type": "string"}
+
+
+def specs(spoke: Node, hub: Node) -> tuple[Node, Node]:
+    return obj({"spec": spoke}), obj({"spec": hub})
+
+
+def listed(**fields: Node) -> Node:
+    return {"type": "array", "items": obj(fields)}
+
+
+#: A field that only one version describes, and that this one requires.
+DESCRIBED = specs(obj({"c": OPAQUE}), obj({"c": obj({"a": TEXT})}, required=["c"]))
+DESCRIBED_LIST = specs(
+    obj({"b": {"type": "array", "items": OPAQUE}}), obj({"b": keyed(obj({"a": OPAQUE, "id": TEXT}))}, required=["b"])
+)
+#: What identifies the items of a list has another name, another type, or may be missing.
+RENAMED_KEY = specs(obj({"a": listed(a=TEXT, b=TEXT)}), obj({"a": keyed(obj({"a": TEXT, "id": TEXT}))}))
+CAST_KEY = specs(obj({"a": keyed(obj({"a": TEXT, "id": TEXT}))}), obj({"a": listed(id={"type": "integer"})}))
+OPTIONAL_KEY = specs(obj({"a": listed(id=TEXT)}), obj({"a": keyed(obj({"id": TEXT}))}))
+#: A list in a list of the same name, whose rules have one name too.
+SAME_NAMES = specs(
+    obj({"a": keyed(obj({"a": keyed(obj({"a": TEXT, "id": TEXT})), "b": TEXT, "id": TEXT}))}),
+    obj({"a": listed(a=listed())}),
+)
+#: A required object that a pair makes, and that requires more than the pair gives.
+MADE = specs(
+    obj({"a": obj({"a": listed(a=TEXT), "b": TEXT}, required=["b"]), "b": TEXT}, required=["a"]),
+    obj({"a": obj({"a": {"type": "array", "items": TEXT}})}, required=["a"]),
+)
+
+
+#: A list and a map whose items and values have other fields.
+KEYED = specs(
+    obj({"a": {"type": "object", "additionalProperties": obj({"b": TEXT, "c": TEXT})}}),
+    obj({"a": keyed(obj({"b": TEXT, "c": {"type": "integer"}, "id": TEXT}))}),
+)
+
+
 @pytest.mark.parametrize("choice", [0, 1])
+@example(schemas=DESCRIBED)
+@example(schemas=KEYED)
+@example(schemas=DESCRIBED_LIST)
+@example(schemas=RENAMED_KEY)
+@example(schemas=CAST_KEY)
+@example(schemas=OPTIONAL_KEY)
 @given(schemas=versions())
 def test_every_advice_leads_to_rules_without_findings(schemas: tuple[Node, Node], choice: int) -> None:
     """An author would follow an advice, and be refused with another text, or with the same one."""
@@ -101,6 +146,11 @@ def test_every_advice_leads_to_rules_without_findings(schemas: tuple[Node, Node]
 
 
 @pytest.mark.parametrize("choice", [0, 1])
+@example(schemas=DESCRIBED[::-1])
+@example(schemas=RENAMED_KEY)
+@example(schemas=CAST_KEY)
+@example(schemas=SAME_NAMES)
+@example(schemas=MADE)
 @given(schemas=versions())
 def test_every_advice_inside_of_what_is_moved_leads_there_too(schemas: tuple[Node, Node], choice: int) -> None:
     """What differs inside of an object that a rename converts would be reported without a way out."""

@@ -269,6 +269,21 @@ def test_the_law_of_validity_respects_a_waiver_and_nothing_else() -> None:
         laws.validity({**bare, "items": [{"a": "1"}]}, "v2")
 
 
+@pytest.mark.parametrize("name", ["id", "b"])
+def test_what_identifies_an_item_may_be_missing_if_a_waiver_says_so(name: str) -> None:
+    """A list whose items got a key could only be converted as a whole, by functions."""
+    loose = {"type": "array", "items": obj({name: TEXT, "x": TEXT})}
+    renamed = [] if name == "id" else [rules.rename(name, "id")]
+    turned = rules.pair("x", "x", up=lambda text: text[::-1], down=lambda text: text[::-1])
+    declared = [*renamed, rules.waive(hub="id", acknowledge="old"), turned]
+    document = both(obj({"items": loose}), obj({"items": keyed(obj({"id": TEXT, "x": TEXT}))}))
+    laws = Laws(freeze({"v1": [rules.each("items", declared, key="id")]}, document).kind(GROUP, KIND))
+    bare = {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": {"name": "a"}}
+    for items in ([{}], [{"x": "ab"}, {"x": "cd"}], [{name: "1", "x": "ab"}, {"x": "cd"}]):
+        laws.round_trip({**bare, "items": items}, "v2")
+        laws.validity({**bare, "items": items}, "v2")
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
@@ -283,6 +298,58 @@ def test_a_waiver_that_waives_nothing_is_refused(rule: rules.Rule, words: str) -
     """A waiver without effect would stay for ever, and cover the next mistake."""
     texts = [f"{each.problem} {each.fix}" for each in findings([rule], WITHOUT_SPEC)]
     assert any(words in text for text in texts), texts
+
+
+REQUIRED = obj({"a": TEXT}, required=["a"])
+BOTH_REQUIRE = [
+    pytest.param(REQUIRED, REQUIRED, [], "a", id="stays"),
+    pytest.param(obj({"o": REQUIRED}), obj({"o": REQUIRED}), [], "o.a", id="inside-of-what-is-alike"),
+    pytest.param(
+        obj({"o": REQUIRED}), obj({"p": REQUIRED}), [rules.rename("o", "p")], "p.a", id="inside-of-what-moves"
+    ),
+    pytest.param(REQUIRED, obj({"b": TEXT}, required=["b"]), [rules.rename("a", "b")], "b", id="moves"),
+    pytest.param(
+        obj({"o": REQUIRED}),
+        obj({"o": obj({"b": TEXT}, required=["b"])}),
+        [rules.inside("o", [rules.rename("a", "b")])],
+        "o.b",
+        id="moves-in-rules-inside",
+    ),
+    pytest.param(obj({"a": {**TEXT, "default": "x"}}), REQUIRED, [], "a", id="has-a-default-in-the-other"),
+]
+
+
+@pytest.mark.parametrize(("spoke", "hub", "declared", "path"), BOTH_REQUIRE)
+def test_a_waiver_of_a_field_that_both_versions_always_have_is_refused(
+    spoke: dict[str, Any], hub: dict[str, Any], declared: list[rules.Rule], path: str
+) -> None:
+    """The waiver would cover the day on which one version no longer requires the field."""
+    document, waiver = both(spoke, hub), rules.waive(hub=path, acknowledge="x")
+    assert not findings(declared, document)
+    (found,) = findings([*declared, waiver], document)
+    assert (found.version, found.path) == ("v2", f".{path}")
+    assert found.problem == "is never missing in v1, so there is nothing to waive"
+    assert found.fix == f"Remove waive({path})"
+
+
+MAYBE_MISSING = [
+    pytest.param([rules.pair("a", "a", up=str, down=str, on_error="keep")], REQUIRED, id="kept-where-it-fails"),
+    pytest.param(
+        [
+            rules.when([rules.rename("b", "a")], field="type", equals="B"),
+            rules.when([rules.rename("a", "b")], field="type", equals="A"),
+        ],
+        obj({"a": TEXT, "b": TEXT, "type": {"type": "string", "enum": ["A", "B"]}}, required=["a", "b", "type"]),
+        id="in-a-branch",
+    ),
+]
+
+
+@pytest.mark.parametrize(("declared", "schema"), MAYBE_MISSING)
+def test_a_waiver_of_what_a_rule_may_leave_out_is_accepted(declared: list[rules.Rule], schema: dict[str, Any]) -> None:
+    """A known exception could not be declared, since the two schemas alone say that there is none."""
+    document, waiver = both(schema, schema), rules.waive(hub="a", acknowledge="x")
+    assert not any("nothing to waive" in each.problem for each in findings([*declared, waiver], document))
 
 
 def test_two_rules_do_not_say_what_one_absence_means() -> None:
