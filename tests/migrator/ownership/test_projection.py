@@ -310,6 +310,13 @@ def test_the_rest_of_an_object_of_a_version_without_a_schema(fields: FieldSet, c
     assert leave_out(fields, LIVE, Unknown(fields)) == wanted
 
 
+@pytest.mark.parametrize("empty", [{"struct": {}}, {"parts": []}, {"text": ""}, {"text": None}], ids=str)
+def test_an_empty_value_is_left_out(empty: dict[str, Any]) -> None:
+    """It would stay as it is, so nothing would show that it is the owner's."""
+    [name] = empty
+    assert leave_out({f"f:{name}": {}}, empty | {"other": 1}, SCHEMA) == {"other": 1}
+
+
 def test_an_item_that_lacks_a_key_is_left_out_in_a_version_without_a_schema() -> None:
     """The key had a default that nobody knows any more: the item would stay, as if its owner had nothing in it."""
     fields: FieldSet = {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}
