@@ -334,9 +334,11 @@ def forgets(lens: Lens, source: Any, root: Any) -> bool:
     Raises:
         Exception: whatever the author's functions raise.
     """
+    if lens.forget is None:
+        return False
     value = _packed(lens, source)
     reads = [dig(root, read_steps(text)[0]) for text in lens.constant_reads]
-    if lens.forget is None or value is ABSENT or not lens.forget(value, *reads):
+    if value is ABSENT or not lens.forget(value, *reads):
         return False
     target = lens.up(value, *reads)
     back = ABSENT if target is ABSENT or target == {} else _inverse_of_up(lens)(target, *reads)
@@ -344,13 +346,10 @@ def forgets(lens: Lens, source: Any, root: Any) -> bool:
 
 
 def _packed(lens: Lens, source: Any) -> Any:
-    """Return the argument of a lens's function going up."""
-    paths = [parse(text) for text in lens.spoke]
-    values = [dig(source, path) for path in paths]
+    """Return the argument of the ``forget`` of a lens, which is a value or a group: ``rules.functions`` takes none."""
+    values = [dig(source, parse(text)) for text in lens.spoke]
     if lens.spoke_packing == "value":
         return values[0]
-    if lens.spoke_packing == "tree":
-        return tree(paths, *values)
     present = zip(lens.spoke, values, strict=True)
     return {text: value for text, value in present if value is not ABSENT} or ABSENT
 

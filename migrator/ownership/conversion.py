@@ -260,7 +260,8 @@ def _places(mine: Projection, live: Live, versions: VersionConverter) -> set[Pat
     if not mine.places:
         return set()
     there = project(from_paths(mine.places), live.body, versions.new)
-    return (there.places | {path for path, value in there.owned.items() if value == {}}) & live.spots
+    same_place = {path for path, value in there.owned.items() if value in ({}, {"": path[-1][2:]})}  # or a map's key
+    return (there.places | same_place) & live.spots
 
 
 def _moved(

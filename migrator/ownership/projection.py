@@ -126,7 +126,8 @@ def _of_object(node: FieldSet, value: dict[str, Any], here: _Here, found: Projec
         if below is not None:
             if place.is_key and (is_leaf(child) or "." in child):
                 found.places.discard(place.path)
-                found.owned.setdefault(place.path, {"": name})
+                if owned.get(place.path, {}) == {} and not was_whole(place.schema, inner):
+                    owned[place.path] = {"": name}  # the name is a key where the other version has a list
             part[name] = below[0]
             if below[1] is not _ABSENT:
                 bare[name] = below[1]
@@ -153,9 +154,7 @@ def _of_list(node: FieldSet, value: list[Any], here: _Here, found: Projection) -
 
 
 def _of_item(node: FieldSet, item: Any, here: _Here, found: Projection) -> _Both | None:
-    # Only whole items are owned without a field below them, in an unknown version too.
-    whole = isinstance(here.schema, Unknown) or was_whole(here.schema, item)
-    if not isinstance(item, dict) or (whole and is_leaf(node)):
+    if not isinstance(item, dict) or (is_leaf(node) and _is_whole_item(here.schema)):
         found.owned[here.path] = item
         return item, _ABSENT
     names = here.names
@@ -191,7 +190,7 @@ def _without(node: FieldSet, value: Any, schema: Schema | Unknown) -> Any:
     if isinstance(value, dict):
         rest = _object_without(node, value, schema)
         return _ABSENT if (is_leaf(node) or "." in node) and _became_empty(rest, value) else rest
-    return value if is_leaf(node) else _list_without(node, value, schema) or _ABSENT
+    return _list_without(node, value, schema) or _ABSENT
 
 
 def _object_without(
@@ -217,7 +216,7 @@ def _list_without(node: FieldSet, value: list[Any], schema: Schema | Unknown) ->
 
 def _item_without(key: str, node: FieldSet, item: Any, schema: Schema | Unknown) -> Any:
     names = keys_of(key)
-    if not isinstance(item, dict) or (is_leaf(node) and was_whole(schema, item)):
+    if not isinstance(item, dict) or (is_leaf(node) and _is_whole_item(schema)):
         return _ABSENT
     rest = _object_without(node, item, schema, names)
     is_owned = is_leaf(node) or "." in node
@@ -230,6 +229,14 @@ def _became_empty(rest: Any, before: Any) -> bool:
     if not isinstance(rest, dict) or rest == before:
         return False
     return all(_became_empty(child, before[name]) for name, child in rest.items())
+
+
+def _is_whole_item(schema: Schema | Unknown) -> bool:
+    """Return whether an object in a list is owned as one if nothing below it is owned.
+
+    In an unknown version it is: the server names at least the keys of any other item that somebody owns.
+    """
+    return isinstance(schema, Unknown) or schema.is_whole()
 
 
 def _below(schema: Schema | Unknown, key: str) -> Schema | Unknown:

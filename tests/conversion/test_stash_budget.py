@@ -94,3 +94,36 @@ def test_what_is_written_can_be_read() -> None:
         assert (".deep" in stash.kept["v2"]) != (stash.dropped == 1)
         kept += ".deep" in stash.kept["v2"]
     assert kept > 10
+
+
+@pytest.mark.parametrize(("levels", "stays"), [(121, True), (122, False)])
+def test_only_what_is_nested_too_deeply_goes(levels: int, stays: bool) -> None:
+    """A field that could be read back would be lost because of another one that is nested more deeply."""
+    text = sealed({".deepest": {"is": nested(200)}, ".deep": {"is": nested(levels)}}, 10**6)
+    assert text is not None and parse_stash(text) is not None
+    document = json.loads(text)
+    assert (".deep" in document["kept"]["v2"], document["dropped"]) == (stays, 1 if stays else 2)
+
+
+def test_what_is_no_entry_can_be_given_up_too() -> None:
+    """A list that a client wrote in place of an entry would fail the conversion of its object."""
+    assert json.loads(sealed({".forged": ["x" * 500], ".a": {"is": "y"}}, 200) or "") == {
+        "format": 1,
+        "dropped": 1,
+        "kept": {"v2": {".a": {"is": "y"}}},
+    }
+
+
+@pytest.mark.parametrize(("missing", "left"), [(0, 4), (1, 3)], ids=["enough", "a byte short"])
+def test_the_order_of_a_list_goes_alone_where_that_is_enough(missing: int, left: int) -> None:
+    """An item that had room would be lost, or the order of another list, by which its edited items are found."""
+    kept = {
+        name: {**items(2)[".spec.items"], "order": "x" * length} for name, length in ((".long", 300), (".short", 1))
+    }
+    whole = len(sealed(kept, 10**6) or "")
+    order = len(',"order":""') + 300
+    document = json.loads(sealed(kept, whole + len(COUNT_AND_SIZE) - order - missing) or "")
+    entries_left = document["kept"]["v2"]
+    assert "order" not in entries_left[".long"] and entries_left[".short"]["order"] == "x"
+    assert sum(len(entry["items"]) for entry in entries_left.values()) == left
+    assert document["dropped"] == 4 - left, "an order that goes is no loss yet"

@@ -99,6 +99,57 @@ def test_a_group_has_no_field_that_its_rule_does_not_claim(more: str) -> None:
         registry.freeze().convert(thing(spec={"values": ["a"]}), V1)
 
 
+@pytest.mark.parametrize("value", ["text", 5, ["spec.first"], None], ids=json.dumps)
+def test_a_group_of_the_stash_is_an_object(value: Any) -> None:
+    """An edited annotation would fail the conversion of its object."""
+    stored = group().convert(thing(V1, spec={"first": "", "rest": ["a"]}), V2)
+    assert group().convert(forged(stored, value), V1)["spec"] == {"rest": ["a"]}
+
+
+def tree(made: Any, *hub: str) -> Graph:
+    """A function that returns this object of v2."""
+    registry = Registry()
+    rule = rules.functions(spoke="spec.old", hub=hub, up=lambda _value: made, down=lambda _value: {}, loses="both")
+    registry.kind("reads.example.dev", "Thing", hub="v2").spoke("v1")(lambda: [rule])
+    return registry.freeze()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"spec": {"a": {"b": 1}, "c": {"d": {"any": [2]}}}},
+        {"spec": {"a": {"b": {}}}},
+        {"spec": {"a": {}}},
+        {},
+    ],
+    ids=json.dumps,
+)
+def test_a_function_may_return_what_it_claims(made: dict[str, Any]) -> None:
+    """A rule that keeps to its claims would fail every object of its kind."""
+    shown = tree(made, "spec.a.b", "spec.c.d").convert(thing(V1, spec={"old": 1}), V2)
+    assert {name: value for name, value in shown.get("spec", {}).items() if value} == {
+        name: value for name, value in made.get("spec", {}).items() if value
+    }
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"spec": {"a": {"b": 1, "c": 2}}},
+        {"spec": {"a": {"c": 2}}},
+        {"spec": {"a": "text"}},
+        {"spec": "text"},
+        {"spec": {"a": {"b": 1}}, "other": {}},
+        {"spec": {"a": {"b": 1}, "c": {"e": 1}}},
+    ],
+    ids=json.dumps,
+)
+def test_a_function_returns_no_field_that_it_does_not_claim(made: dict[str, Any]) -> None:
+    """It would overwrite what another rule put there."""
+    with pytest.raises(ConversionError, match="returned a field that it does not claim"):
+        tree(made, "spec.a.b", "spec.c.d").convert(thing(V1, spec={"old": 1}), V2)
+
+
 def test_an_explanation_names_the_item_that_was_read() -> None:
     """Who wonders where a value comes from would be sent to another item's state."""
     stored = thing(spec={"items": ITEMS}, status=phases(z={2: "no"}, a={1: "n", 2: "two"}, b={2: "no"}))

@@ -73,6 +73,28 @@ def test_what_is_forgotten_may_depend_on_metadata() -> None:
         assert forgets(rule, source, source) is is_dropped
 
 
+def test_what_comes_back_may_depend_on_metadata() -> None:
+    """A name that is filled in from the object itself is not lost, and ``explain`` would say so."""
+    rule = rules.pair(
+        "a",
+        "b",
+        up=lambda value, name: value.removeprefix(f"{name}/"),
+        down=lambda value, name: f"{name}/{value}",
+        forget=lambda _value, _name: True,
+        acknowledge="its own name",
+        reads=["$.metadata.name"],
+    )
+    for value, is_dropped in (("own/x", False), ("x", True)):
+        source = {"metadata": {"name": "own"}, "a": value}
+        assert forgets(rule, source, source) is is_dropped
+
+
+def test_an_empty_object_that_comes_back_is_not_forgotten() -> None:
+    """It is a value of one field, other than an empty group: ``explain`` would call it lost."""
+    rule = rules.pair("a", "b", up=str, down=lambda _value: {}, forget=lambda _value: True, acknowledge="all of it")
+    assert not forgets(rule, {"a": {}}, {}) and forgets(rule, {"a": {"x": 1}}, {})
+
+
 def test_several_fields_are_forgotten_together() -> None:
     """A group's function gets the fields that are there by their names; an empty group is none."""
     seen: list[Any] = []
@@ -191,6 +213,19 @@ def test_a_field_of_32_bits_shows_no_larger_number(seconds: int, shown: Any, oth
     assert graph.convert(there, V1)["spec"] == {"ttl": f"{seconds}s"}
 
 
+@pytest.mark.parametrize("otherwise", [None, 7])
+def test_a_text_that_is_no_number_shows_none_in_a_field_of_32_bits(otherwise: int | None) -> None:
+    """One such text would fail the list that its object is in."""
+    how = {} if otherwise is None else {"otherwise": otherwise}
+    rule = rules.duration("spec.ttl", "spec.seconds", unit="s", text="spoke", **how)
+    registry = Registry()
+    registry.kind(GROUP, "Thing", hub="v2").spoke("v1")(lambda: [rule])
+    graph = registry.freeze([crd({"ttl": {"type": "string"}}, {"seconds": {"type": "integer", "format": "int32"}})])
+    there = graph.convert(thing(V1, spec={"ttl": "soon"}), V2)
+    assert there.get("spec", {}).get("seconds") == otherwise
+    assert graph.convert(there, V1)["spec"] == {"ttl": "soon"}
+
+
 @pytest.mark.parametrize(
     ("items", "place"),
     [
@@ -205,4 +240,5 @@ def test_the_place_of_a_read_has_the_index_of_its_item(items: Any, place: tuple[
     """``explain`` would say that a value came from a neighbour, or from a field that is not there."""
     value = {"list": [{"id": 1}, {"id": 2, "x": "y"}]}
     assert placed(value, (("list",), ("x",)), items) == place
-    assert placed({"list": "text"}, (("list",), ("x",)), items) == ()
+    for no_list in ("text", 5, None, {"id": 2}):
+        assert placed({"list": no_list}, (("list",), ("x",)), items) == ()

@@ -144,6 +144,28 @@ def test_a_field_of_32_bits_shows_no_larger_number(rule: rules.Rule, node: Node,
         assert ("a" in found) is (value == fits)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"cpu":"1"}', {"a": {"cpu": "1"}}),
+        ('{"cpu":1}', {}),
+        ('{"gpu":"1"}', {}),
+        ('{"cpu":"1","gpu":"1"}', {}),
+    ],
+)
+def test_an_object_is_shown_where_the_schema_holds_all_of_it(text: str, found: dict[str, Any]) -> None:
+    """Clients would not see the object, or one of which the API server prunes a field with its next write."""
+    graph = graph_of(rules.json("spec.a"), {"a": TEXT, **Z}, {"a": obj({"cpu": TEXT}), **Z})
+    assert shown(graph, "v1", a=text) == found
+
+
+def test_a_value_of_another_type_passes_as_it_is() -> None:
+    """An object that is there already, where a text is due, would be hidden from the clients that wrote it."""
+    graph = graph_of(rules.json("spec.a"), {"a": TEXT, **Z}, {"a": obj({"cpu": TEXT}), **Z})
+    there = graph.convert(thing("v1", a={"gpu": "1"}), f"{GROUP}/v2")
+    assert there["spec"] == {"a": {"gpu": "1"}, "z": 1}
+
+
 @pytest.mark.parametrize("text", ['{"id":18446744073709551615}', '{"a":1.0}', '{"a":[1e2,0.5]}', '{"a":1e300}'])
 def test_a_json_text_survives_how_an_api_server_spells_numbers(text: str) -> None:
     """The text would come back with other numbers, without an entry in the stash."""

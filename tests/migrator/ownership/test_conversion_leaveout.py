@@ -197,13 +197,79 @@ def test_owners_of_one_field_each_get_it() -> None:
     assert all(each.complete for each in found)
 
 
-def test_whoever_owns_the_type_alone_does_not_get_the_value() -> None:
+def unfilled(obj: Json, to: str) -> Json:
+    """The same, but an empty side tells nothing."""
+    return untyped(obj | {"spec": {name: side for name, side in obj.get("spec", {}).items() if side != {}}}, to)
+
+
+@pytest.mark.parametrize("converts", [untyped, unfilled])
+def test_whoever_owns_the_type_alone_does_not_get_the_value(converts: Converts) -> None:
     """In a version without types the value moves with the type, but it was never his."""
-    live = a_live({"type": "a", "value": "x"}, untyped)
-    found, _asked = carry(live, TYPE, VALUE, converts=untyped)
+    live = a_live({"type": "a", "value": "x"}, converts)
+    found, _asked = carry(live, TYPE, VALUE, converts=converts)
     assert [each.fields for each in found] == [{}, A_VALUE]
     assert [each.complete for each in found] == [False, True]
     assert list(found[0].lost) == [("f:spec", "f:type")]
+
+
+def test_an_empty_value_goes_with_its_owner() -> None:
+    """It says something where the converter fills nothing in: its owner could not change it any more."""
+    live = a_live({"type": "a", "value": ""})
+    found, _asked = carry(live, VALUE, TYPE)
+    assert found == [ConvertedEntry(A_VALUE), ConvertedEntry(TYPE)]
+
+
+def test_a_value_that_another_field_has_too_is_still_its_owners() -> None:
+    """By its text alone it would be taken for the other field's, which v2 cannot say."""
+    found, _asked = carry(a_live({"type": "a", "value": "x", "debug": "x"}), VALUE)
+    assert found == [ConvertedEntry(A_VALUE)]
+
+
+ATOMIC = b.atomic(b.struct(name=b.STRING, x=b.STRING))
+ITEM = {"name": "p", "x": "1"}
+
+
+@pytest.mark.parametrize(
+    ("node", "value", "owned", "removed"),
+    [
+        (ATOMIC, ITEM, {}, False),
+        (b.atomic_list(b.STRING), ["x", "y"], {}, False),
+        (b.atomic_list(b.STRING), ["x", "y"], {}, True),
+        (b.set_list(b.STRING), ["x"], {'v:"x"': {}}, False),
+        (b.set_list(b.STRING), ["x"], {'v:"x"': {}}, True),
+        (b.keyed_list(ATOMIC, "name"), [ITEM], {'k:{"name":"p"}': {}}, False),
+        (b.keyed_list(ATOMIC, "name"), [ITEM], {'k:{"name":"p"}': {}}, True),
+    ],
+    ids=["object", "list", "list, removed", "set", "set, removed", "items", "items, removed"],
+)
+def test_a_value_that_is_a_whole_goes_with_its_owner(node: b.Node, value: Any, owned: FieldSet, removed: bool) -> None:
+    """An object, a list or an item that is owned as one would be stripped, where a text is carried over."""
+    side = b.struct(value=node)
+    schemas = {
+        "v1": b.struct(spec=b.struct(type=b.STRING, value=node)),
+        "v2": b.struct(spec=b.struct(type=b.STRING, a=side, b=side)),
+    }
+    rules = entry_policies(b.crd(("v2",) if removed else ("v1", "v2"), schemas=schemas, webhook=True), Options())
+    found, _asked = carry(a_live({"type": "a", "value": value}), of({"f:value": owned}), TYPE, rules=rules)
+    assert found == [ConvertedEntry(of({"f:a": {"f:value": owned}})), ConvertedEntry(TYPE)]
+
+
+def test_an_object_that_a_typed_converter_empties_is_not_there() -> None:
+    """The way back would show the object still, and its owner lose what is in it."""
+
+    def emptying(obj: Json, to: str) -> Json:
+        made = convert(obj, to)
+        return made if to == V2 else made | {"spec": {"value": {"x": ""}} | made["spec"]}
+
+    node = b.atomic(b.struct(x=b.STRING))
+    side = b.struct(value=node)
+    schemas = {
+        "v1": b.struct(spec=b.struct(type=b.STRING, value=node)),
+        "v2": b.struct(spec=b.struct(type=b.STRING, a=side, b=side)),
+    }
+    rules = entry_policies(b.crd(schemas=schemas, webhook=True), Options())
+    found, _asked = carry(a_live({"type": "a", "value": {"x": "1"}}), VALUE, converts=emptying, rules=rules)
+    assert found == [ConvertedEntry(A_VALUE)]
 
 
 def test_the_status_is_carried_by_its_own_managers() -> None:
@@ -240,6 +306,66 @@ def test_a_field_that_only_a_digest_depends_on_is_not_carried() -> None:
     assert found == [ConvertedEntry(complete=False)]
 
 
+def test_a_field_that_stays_without_what_depends_on_it_is_not_carried() -> None:
+    """Its owner would own a number that is worked out from all fields, and not the field."""
+
+    def counting(obj: Json, to: str) -> Answer:
+        if "size" not in obj["spec"]:
+            return Unconverted("it has no size")
+        spec = {name: value for name, value in obj["spec"].items() if name != "weight"}
+        return obj | {"apiVersion": to, "spec": {"type": "a"} | spec | ({"weight": len(spec)} if to == V2 else {})}
+
+    schemas = dict.fromkeys(("v1", "v2"), b.struct(spec=b.struct(type=b.STRING, size=b.INTEGER, weight=b.INTEGER)))
+    rules = entry_policies(b.crd(schemas=schemas, webhook=True), Options())
+    found, _asked = carry(a_live({"type": "a", "size": 3}, counting), TYPE, converts=counting, rules=rules)
+    assert found == [ConvertedEntry(complete=False)]
+    assert dict(found[0].lost) == {("f:spec", "f:type"): "a"}
+
+
+def named(obj: Json, to: str) -> Json:
+    """v1 says by name, and with a type, what v2 says in a list, with the sum of an item that has both halves."""
+    spec = obj.get("spec", {})
+    if to == V2:
+        items = [{"name": name, **_sum(item)} for name, item in spec.get("named", {}).items()] if "type" in spec else []
+        return obj | {"apiVersion": to, "spec": {"list": items} if items else {}}
+    halves = {
+        item["name"]: dict(zip("xy", item["sum"].split("/"), strict=True)) if "sum" in item else {}
+        for item in spec.get("list", [])
+    }
+    return obj | {"apiVersion": to, "spec": {"type": "all", "named": halves} if halves else {}}
+
+
+def _sum(item: Json) -> Json:
+    return {"sum": f"{item['x']}/{item['y']}"} if item.keys() >= {"x", "y"} else {}
+
+
+NAMED = entry_policies(
+    b.crd(
+        schemas={
+            "v1": b.struct(spec=b.struct(type=b.STRING, named=b.mapping(b.struct(x=b.STRING, y=b.STRING)))),
+            "v2": b.struct(spec=b.struct(list=b.keyed_list(b.struct(name=b.STRING, sum=b.STRING), "name"))),
+        },
+        webhook=True,
+    ),
+    Options(),
+)
+
+
+def test_an_item_whose_key_is_a_name_in_the_old_version_is_not_his_who_owns_the_type() -> None:
+    """The key moves with the type, but somebody else owns it as the name of a field."""
+    live = a_live({"type": "all", "named": {"p": {}}}, named)
+    found, _asked = carry(live, TYPE, converts=named, rules=NAMED)
+    assert found == [ConvertedEntry(complete=False)]
+
+
+def test_what_is_worked_out_from_a_value_is_its_owners() -> None:
+    """It is neither his value nor a value that only moved: its owner could not change it any more."""
+    live = a_live({"type": "all", "named": {"p": {"x": "1", "y": "2"}}}, named)
+    half = of({"f:named": {"f:p": {"f:x": {}}}})
+    found, _asked = carry(live, half, converts=named, rules=NAMED)
+    assert found == [ConvertedEntry(of({"f:list": {'k:{"name":"p"}': {"f:sum": {}}}}))]
+
+
 def test_the_usual_case_costs_no_more_conversions() -> None:
     """A webhook is asked for the whole twice more only where something is lost, and then for all owners together."""
     _found, asked = carry(LIVE, TYPE, of({"f:size": {}}))
@@ -268,6 +394,54 @@ def test_a_converter_that_insists_on_what_was_left_out(step: str, refused: bool)
         assert translation == Translation({0: ConvertedEntry(complete=False)})
     else:
         assert translation.failure == "there is no value"
+
+
+def test_a_refusal_concerns_the_entry_that_it_was_met_for() -> None:
+    """The owners of all other fields would lose them with the one whose field the converter insists on."""
+
+    def insisting(obj: Json, to: str) -> Answer:
+        lacking = to == V1 and "value" not in obj["spec"].get("a", {"value": ""})
+        return Unconverted("there is no value") if lacking else convert(obj, to)
+
+    weight = of({"f:weight": {}})
+    live = a_live({"type": "a", "value": "x", "weight": 1})
+    found, _asked = carry(live, VALUE, weight, TYPE, converts=insisting)
+    assert found == [
+        ConvertedEntry(complete=False),
+        ConvertedEntry(of({"f:a": {"f:weight": {}}})),
+        ConvertedEntry(TYPE),
+    ]
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "not answered"])
+def test_a_converter_that_takes_no_whole_object(refused: bool) -> None:
+    """Where it takes parts alone it leaves it at what was carried; an answer may be given another time."""
+
+    def insisting(obj: Json, to: str) -> Answer:
+        is_whole = to == V2 and obj["spec"].keys() >= {"type", "value", "size"}
+        return Unconverted("it is too large", refused=refused) if is_whole else convert(obj, to)
+
+    translation, _asked = drive(translate([entry("bob", "v1", VALUE)], LIVE, RULES), insisting)
+    if refused:
+        assert translation == Translation({0: ConvertedEntry(complete=False)})
+    else:
+        assert translation.failure == "it is too large"
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["refused", "not answered"])
+def test_a_converter_that_insists_on_its_own_annotation(refused: bool) -> None:
+    """Without the object as it was, nothing shows what changes; an answer may be given another time."""
+
+    def insisting(obj: Json, to: str) -> Answer:
+        lacking = to == V1 and STASH not in obj["metadata"].get("annotations", {}) and "value" in obj["spec"]["a"]
+        return Unconverted("there is no stash", refused=refused) if lacking else convert(obj, to)
+
+    live = a_live({"type": "a", "value": "x", "debug": "all"})
+    translation, _asked = drive(translate([entry("bob", "v1", VALUE)], live, RULES), insisting)
+    if refused:
+        assert translation == Translation({0: ConvertedEntry(complete=False)})
+    else:
+        assert translation.failure == "there is no stash"
 
 
 def test_a_converter_that_takes_whole_objects_alone() -> None:

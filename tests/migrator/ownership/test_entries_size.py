@@ -6,7 +6,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.ownership.entries import ManagedFieldsEntry, fitted, growth, same_ownership, without_times
+from restow.migrator.ownership.entries import (
+    ETCD_TAKES,
+    ManagedFieldsEntry,
+    fitted,
+    growth,
+    same_ownership,
+    without_times,
+)
 from tests.migrator.builders import entry
 from tests.migrator.strategies import entry_lists
 
@@ -56,3 +63,16 @@ def test_entries_without_times_are_otherwise_the_same() -> None:
     after = without_times(before)
     assert [each.time for each in after] == ["", ""] and all(each.time for each in before)
     assert [msgspec.structs.replace(each, time=old.time) for each, old in zip(after, before, strict=True)] == [*before]
+
+
+LIMIT_OF_ETCD = 1_572_864
+"""``--max-request-bytes``, which etcd compares with the whole request."""
+
+LONGEST_KEY = len("/registry/") + 253 + len("/") + 63 + len("/") + 253
+"""The longest key of a custom resource: the name of its CRD, its namespace, its name."""
+
+
+def test_the_longest_key_has_room_next_to_an_object_that_etcd_takes() -> None:
+    """An object by some bytes too large for the request of its write would be written, and stored without owners."""
+    keys = 3 * LONGEST_KEY  # a write compares the key, puts the object there, and reads it if the comparison fails
+    assert 0 < LIMIT_OF_ETCD - ETCD_TAKES - keys < 1024, "and no more is kept free than a request needs"

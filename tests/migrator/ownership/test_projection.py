@@ -103,6 +103,30 @@ def test_project_by_example(name: str) -> None:
     assert (found.part, found.bare) == (part, bare)
 
 
+def test_items_and_keys_are_owned_by_their_names() -> None:
+    """A key that is an item of a list in the other version would not be found there, and its owner lose it."""
+    fields: FieldSet = {
+        "f:struct": {},
+        "f:map": {"f:k": {}, "f:l": {"f:x": {}}},
+        "f:parts": {K_A: {}, K_B: {"f:size": {}}},
+        "f:whole_items": {K_A: {}},
+    }
+    found = project(fields, LIVE, SCHEMA)
+    assert found.owned == {
+        ("f:struct",): {},
+        ("f:map", "f:k"): {"": "k"},
+        ("f:map", "f:l", "f:x"): "2",
+        ("f:parts", K_A): {"name": "a"},
+        ("f:parts", K_B, "f:size"): 2,
+        ("f:whole_items", K_A): {"name": "a", "size": 1},
+    }
+    assert found.places == {("f:struct",)}
+    assert found.part["parts"] == [{"name": "a"}, {"name": "b", "size": 2}]
+    both = project({"f:map": {"f:k": {".": {}, "f:x": {}}}, "f:parts": {K_A: {".": {}, "f:size": {}}}}, LIVE, SCHEMA)
+    assert both.owned[("f:map", "f:k")] == {"": "k"} and both.owned[("f:parts", K_A)] == {"name": "a"}
+    assert not both.places, "what is owned by its name is no place"
+
+
 @given(changes())
 def test_what_is_owned_of_the_part_is_what_was_asked_for(change: Change) -> None:
     """Converted or not, an object that stands for a set must say exactly that set (and the keys of its items)."""
@@ -175,6 +199,15 @@ def test_a_version_without_a_schema_is_told_by_what_its_managers_own(
     assert project(fields, LIVE, Unknown(fields | others)).part == part
 
 
+def test_a_list_in_an_item_is_told_by_what_others_own_of_it_too() -> None:
+    """A leaf would be taken for the whole list, of which another manager owns a value."""
+    live = {"parts": [{"name": "a", "tags": ["x"]}]}
+    leaf: FieldSet = {"f:parts": {K_A: {"f:name": {}, "f:tags": {}}}}
+    both: FieldSet = {"f:parts": {K_A: {"f:name": {}, "f:tags": {'v:"x"': {}}}}}
+    assert project(leaf, live, Unknown(both)).part == {"parts": [{"name": "a"}]}
+    assert project(leaf, live, Unknown(leaf)).part == live
+
+
 def test_an_item_may_lack_a_key_that_had_a_default_in_a_version_without_a_schema() -> None:
     """The webhook gives no defaults, and nobody knows them any more; but two candidates are one too many."""
     fields: FieldSet = {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}
@@ -219,6 +252,11 @@ RESTS: dict[str, tuple[FieldSet, Any]] = {
         {"f:parts": {K_B: {".": {}, "f:name": {}}}},
         {},
     ),
+    "an item alone, with something of others in it": ({"f:parts": {K_B: {".": {}}}}, {}),
+    "a field of what became atomic since": (
+        {"f:whole": {"f:a": {}}, "f:whole_items": {K_A: {"f:size": {}}}},
+        {"whole": {}, "whole_items": [{"name": "a"}]},
+    ),
     "a field of an item": ({"f:parts": {K_B: {"f:size": {}}}}, {"parts": [LIVE["parts"][0], {"name": "b"}]}),
     "the key of an item that is not owned": ({"f:parts": {K_B: {"f:name": {}}}}, {}),
     "an item whose key has its default": (
@@ -248,6 +286,82 @@ def test_the_rest_of_an_object(case: str) -> None:
     wanted = {name: value for name, value in (LIVE | changed).items() if value is not None}
     assert leave_out(fields, LIVE, SCHEMA) == wanted
     assert before == LIVE
+
+
+@pytest.mark.parametrize(
+    ("fields", "changed"),
+    [
+        ({"f:list": {}}, {"list": None}),
+        ({"f:struct": {}}, {}),
+        ({"f:struct": {".": {}, "f:a": {}, "f:b": {}}}, {"struct": None}),
+        ({"f:parts": {K_B: {".": {}, "f:name": {}, "f:size": {}}}}, {"parts": [LIVE["parts"][0]]}),
+        ({"f:whole_items": {K_A: {}}}, {"whole_items": None}),
+        ({"f:set": {'v:"y"': {}}}, {"set": ["x", "z"]}),
+        (
+            {"f:ports": {'k:{"port":80,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}}}},
+            {"ports": [{"port": 80}]},
+        ),
+    ],
+    ids=["whole list", "an object as a place", "an object", "an item", "a whole item", "a value", "two keys"],
+)
+def test_the_rest_of_an_object_of_a_version_without_a_schema(fields: FieldSet, changed: Any) -> None:
+    """What stays of a value that is the owner's shows no change without it, and it would be stripped."""
+    wanted = {name: value for name, value in (LIVE | changed).items() if value is not None}
+    assert leave_out(fields, LIVE, Unknown(fields)) == wanted
+
+
+@pytest.mark.parametrize("empty", [{"struct": {}}, {"parts": []}, {"text": ""}, {"text": None}], ids=str)
+def test_an_empty_value_is_left_out(empty: dict[str, Any]) -> None:
+    """It would stay as it is, so nothing would show that it is the owner's."""
+    [name] = empty
+    assert leave_out({f"f:{name}": {}}, empty | {"other": 1}, SCHEMA) == {"other": 1}
+
+
+def test_an_item_that_lacks_a_key_is_left_out_in_a_version_without_a_schema() -> None:
+    """The key had a default that nobody knows any more: the item would stay, as if its owner had nothing in it."""
+    fields: FieldSet = {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}
+    assert leave_out(fields, {"ports": [{"port": 80}, {"port": 81}]}, Unknown(fields)) == {"ports": [{"port": 81}]}
+
+
+NODES = Schema(
+    b.struct(
+        parts=b.keyed_list(
+            b.struct(
+                name=b.STRING,
+                tags=b.set_list(b.STRING),
+                a=b.struct(b=b.struct(c=b.STRING), d=b.struct()),
+                other=b.struct(),
+            ),
+            "name",
+        )
+    )
+)
+OWNED_ITEM: FieldSet = {".": {}, "f:name": {}}
+
+
+@pytest.mark.parametrize(
+    ("item", "owned", "rest"),
+    [
+        ({"a": {"b": {"c": "x"}}}, {"f:a": {"f:b": {"f:c": {}}}}, None),
+        ({"a": {"b": {"c": "x"}}, "other": {}}, {"f:a": {"f:b": {"f:c": {}}}}, {"a": {"b": {}}, "other": {}}),
+        ({"a": {"b": {"c": "x"}, "d": {}}}, {"f:a": {"f:b": {"f:c": {}}}}, {"a": {"b": {}, "d": {}}}),
+        ({"a": {"b": {}}}, {}, {"a": {"b": {}}}),
+        ({"tags": ["x", "y"]}, {"f:tags": {'v:"x"': {}}}, {"tags": ["y"]}),
+        ({"tags": ["x"]}, {"f:tags": {'v:"x"': {}}}, None),
+    ],
+    ids=[
+        "an object in an object",
+        "an empty one of others",
+        "another one in it",
+        "empty ones of others",
+        "a part of a set",
+        "a set",
+    ],
+)
+def test_an_owned_item_goes_with_all_that_is_in_it(item: Any, owned: FieldSet, rest: Any) -> None:
+    """An item that others have something in would be taken for the owner's, or one that is his alone stay."""
+    left = leave_out({"f:parts": {K_A: OWNED_ITEM | owned}}, {"parts": [{"name": "a", **item}]}, NODES)
+    assert left == ({} if rest is None else {"parts": [{"name": "a", **rest}]})
 
 
 @given(changes())

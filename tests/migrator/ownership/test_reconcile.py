@@ -380,8 +380,16 @@ def test_the_object_is_read_only_for_lists_that_may_have_been_whole(node: Node, 
         ({"f:parts": {".": {}, K_READY: ITEM}, "f:a": {}}, False),
         ({"f:parts": {".": {}, K_READY: ITEM}, "f:set": {}}, True),
         ({"f:open": {"f:set": {}}}, False),
+        ({"f:open": {K_READY: ITEM}}, False),
     ],
-    ids=["after a scalar", "after a field that is gone", "a list with itself", "after such a list", "an open object"],
+    ids=[
+        "after a scalar",
+        "after a field that is gone",
+        "a list with itself",
+        "after such a list",
+        "an open object",
+        "a list that is open now",
+    ],
 )
 def test_every_field_is_looked_at(fields: FieldSet, whole: bool) -> None:
     """A list that follows what needs no look would not be read, and its owner lose it; others cost a read in vain."""

@@ -12,11 +12,12 @@ from restow.kube.errors import Conflict, Forbidden, KubeError
 from restow.kube.resources import CRDS
 from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.model import watermark
-from restow.migrator.model.options import Engine, Options, Phase
+from restow.migrator.model.options import Engine, Options, Phase, Shard
 from restow.migrator.model.report import CrdReport
 from restow.migrator.requests.crdaccess import DELETED, CrdWatch
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.prune import Pruner
+from restow.migrator.run.sharding import ShardRun
 from tests.memory.cluster import MemoryCluster, Request
 from tests.migrator import builders as b
 
@@ -80,6 +81,30 @@ async def test_a_run_that_was_stopped_prunes_nothing_and_proves_nothing(when: st
     report = await conclude(server, stop)
     assert server.patched == []
     assert not report.pruned and "it was asked to stop" in report.unfinished and report.pruned_reason
+
+
+async def test_a_run_that_lost_its_server_names_it() -> None:
+    """The job would end as if users had stopped it, and would not be tried again."""
+    stop = RunStop()
+    server = OneCrd(
+        b.crd_document(stored=("v1", "v2")),
+        reading=lambda: stop.because("it stayed out of reach", unreachable="https://memory"),
+    )
+    report = await conclude(server, stop)
+    assert server.patched == [] and not report.pruned
+    assert report.unreachable == "https://memory" and "it stayed out of reach" in report.pruned_reason
+
+
+async def test_a_shard_that_leaves_no_record_says_why() -> None:
+    """The report would be silent about the reason, and the other shards wait for this one for ever."""
+    server, report = OneCrd(b.crd_document(stored=("v1", "v2"))), CrdReport(name="widgets")
+    start, options = Crd.from_document(server.document), Options(shard=Shard(0, 2))
+    share = await ShardRun.of(server, start, options)
+    server.seed(CRDS.plural, b.crd_document(stored=("v1", "v2"), storage="v1", generation=2))
+    watching = CrdWatch(start)
+    watching.generations.add(Crd.from_document(server.document))
+    verdict = await Pruner(server, options, RunStop(), report).prune(start, watching, share)
+    assert not verdict.prune and verdict.reason and report.pruned_reason == verdict.reason
 
 
 async def test_a_dry_run_prunes_nothing() -> None:
