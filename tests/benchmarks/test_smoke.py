@@ -15,6 +15,8 @@ from benchmarks.records import load
 
 _ROOT = Path(__file__).parent.parent.parent
 
+pytestmark = pytest.mark.timeout(1800)  # for a machine three times slower; the first run builds a Go program
+
 
 def check_quotes(folder, names):
     """Have the pages quote what was just measured; ``names``: of the records, and what the pages call them."""
@@ -27,7 +29,6 @@ def check_quotes(folder, names):
 
 
 @pytest.mark.apiserver
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("control_plane")  # where there is none to be had, this test goes as the others that need one
 def test_quick_run(tmp_path):
     """A broken section, a contender that leaves its work undone, or more writes than claimed would show here."""
@@ -69,7 +70,6 @@ def test_quick_run(tmp_path):
     check_quotes(tmp_path / "records", {f"migration.{name}": f"migration.{name}" for name in sections})
 
 
-@pytest.mark.timeout(300)
 def test_quick_run_of_conversions(tmp_path):
     """A webhook that does not start, answers wrongly, or a broken section would show here."""
     file = tmp_path / "results.json"
@@ -88,7 +88,6 @@ def test_quick_run_of_conversions(tmp_path):
     check_quotes(tmp_path / "records", {f"conversion.{name}": f"conversion.{name}" for name in sections})
 
 
-@pytest.mark.timeout(1200)  # the first run builds a Go program
 def test_quick_run_next_to_controller_runtime(tmp_path):
     """A contender that does not build, or an object that the two convert differently, would show here."""
     file = tmp_path / "results.json"
@@ -106,7 +105,6 @@ def test_quick_run_next_to_controller_runtime(tmp_path):
 
 
 @pytest.mark.apiserver
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("control_plane")
 def test_quick_run_of_references(tmp_path):
     """A contender that misses a reference, or a cluster that is not filled, would show here."""
@@ -128,7 +126,6 @@ def test_quick_run_of_references(tmp_path):
 
 
 @pytest.mark.apiserver
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("control_plane")
 def test_quick_run_of_cloudprofile(tmp_path):
     """An operator that writes a status twice, or reads Shoots one by one, would show here."""
@@ -144,7 +141,6 @@ def test_quick_run_of_cloudprofile(tmp_path):
 
 
 @pytest.mark.apiserver
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("control_plane")
 def test_quick_run_of_rules(tmp_path):
     """A cost of a kind, or of a change, that grows with the number of kinds would show here."""
