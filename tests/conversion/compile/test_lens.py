@@ -240,5 +240,6 @@ def test_the_place_of_a_read_has_the_index_of_its_item(items: Any, place: tuple[
     """``explain`` would say that a value came from a neighbour, or from a field that is not there."""
     value = {"list": [{"id": 1}, {"id": 2, "x": "y"}]}
     assert placed(value, (("list",), ("x",)), items) == place
+    assert placed(value, (("list",),), items) == ("list",), "a read from the root, for a rule in an item"
     for no_list in ("text", 5, None, {"id": 2}):
         assert placed({"list": no_list}, (("list",), ("x",)), items) == ()

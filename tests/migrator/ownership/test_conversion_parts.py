@@ -382,3 +382,12 @@ def test_a_place_that_becomes_a_key_of_a_map_keeps_its_owner(place: FieldSet) ->
     found, _asked = carry({"f:map": {"f:k": place}}, live_object({"map": {"k": {"a": {"x": "1"}}}}), rules, as_it_is)
     assert found.complete
     assert spec_of(found) == {"f:map": {"f:k": {".": {}, "f:a": {}} if place else {}}}
+
+
+def test_a_place_that_becomes_atomic_is_not_owned_with_what_others_put_there() -> None:
+    """He owned an object whatever its content, and would own the content, against those who wrote it."""
+    inner = b.struct(a=b.STRING)
+    rules = rules_of(b.struct(inner=inner, size=b.INTEGER), b.struct(inner=b.atomic(inner), size=b.INTEGER))
+    live = live_object({"inner": {"a": "x"}, "size": 3})
+    found, _asked = carry({"f:inner": {".": {}, "f:gone": {}}, "f:size": {}}, live, rules, as_it_is)
+    assert spec_of(found) == {"f:size": {}}

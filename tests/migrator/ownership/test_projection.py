@@ -124,6 +124,10 @@ def test_items_and_keys_are_owned_by_their_names() -> None:
     assert found.part["parts"] == [{"name": "a"}, {"name": "b", "size": 2}]
     both = project({"f:map": {"f:k": {".": {}, "f:x": {}}}, "f:parts": {K_A: {".": {}, "f:size": {}}}}, LIVE, SCHEMA)
     assert both.owned[("f:map", "f:k")] == {"": "k"} and both.owned[("f:parts", K_A)] == {"name": "a"}
+    lists = Schema(b.struct(map=b.mapping(b.set_list(b.STRING))))
+    assert project({"f:map": {"f:k": {}}}, {"map": {"k": []}}, lists).owned == {("f:map", "f:k"): []}
+    atomic = Schema(b.struct(map=b.mapping(b.atomic(b.struct(x=b.STRING)))))
+    assert project({"f:map": {"f:k": {}}}, {"map": {"k": {}}}, atomic).owned == {("f:map", "f:k"): {}}
     assert not both.places, "what is owned by its name is no place"
 
 
