@@ -145,6 +145,9 @@ def spot(
             continue
         if not ours and not theirs:
             return _whole(frames)
+        if before.rule is not None and (step.spoke or step.hub):  # the move also converts what is next to this
+            frames.append(before)
+            ours, theirs, before = step.spoke, step.hub, Around("object", (), ())
         frames.append(replace(step, spoke=ours, hub=theirs, rule=step.rule or before.rule))
         before = Around("object", (), ())
     ends = before.spoke + spoke, before.hub + hub

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -85,6 +86,23 @@ def test_a_difference_inside_of_a_moved_object_asks_for_rules_inside() -> None:
     assert followed([renamed], document, "v2", "v1") == [
         {"inside": {"spoke": "f", "rules": [{"stash": {"hub": "b"}}], "hub": "g"}}
     ]
+
+
+@pytest.mark.parametrize("around", [listed, mapped])
+def test_a_difference_in_a_list_of_a_moved_object_leaves_its_other_fields_moved(
+    around: Callable[[dict[str, Any]], dict[str, Any]],
+) -> None:
+    """A rule for the list instead of the rename would leave the fields next to it to be stashed or dropped."""
+    document = crd(
+        {"v2": obj({"g": obj({"n": TEXT, "l": around(WIDE)})}), "v1": obj({"f": obj({"n": TEXT, "l": around(NARROW)})})}
+    )
+    renamed = {"rename": {"spoke": "f", "hub": "g"}}
+    rules = [{"stash": {"hub": "b"}}]
+    inner = {"each": {"spoke": "l", "rules": rules, "acknowledge": "why"}}
+    if around is mapped:
+        inner = {"each_value": {"spoke": "l", "rules": rules}}
+    expected = [{"inside": {"spoke": "f", "rules": [inner], "hub": "g"}}]
+    assert followed([renamed], document, "v2", "v1", choice=0) == expected
 
 
 def test_a_rule_of_one_field_on_the_wrong_side_is_written_for_the_other() -> None:

@@ -145,7 +145,17 @@ def test_every_advice_leads_to_rules_without_findings(schemas: tuple[Node, Node]
     followed([], crd({"v2": hub, "v1": spoke}), "v2", "v1", choice=choice)
 
 
+#: A list that differs in an object that a rename converts as a whole.
+LIST_IN_OBJECT = specs(
+    obj({"a": obj({"c": {"type": "array", "items": TEXT}}, required=["c"])}, required=["a"]),
+    obj(
+        {"a": obj({"a": TEXT, "b": OPAQUE, "c": listed(a=TEXT)}, required=["c"]), "b": TEXT, "c": TEXT}, required=["a"]
+    ),
+)
+
+
 @pytest.mark.parametrize("choice", [0, 1])
+@example(schemas=LIST_IN_OBJECT)
 @example(schemas=DESCRIBED[::-1])
 @example(schemas=RENAMED_KEY)
 @example(schemas=CAST_KEY)
