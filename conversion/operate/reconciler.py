@@ -36,7 +36,7 @@ from restow.conversion.operate.revisions import (
     RevisionRecord,
     StepState,
 )
-from restow.conversion.operate.statuses import Look, RulesStatus, Told, denied
+from restow.conversion.operate.statuses import Assessment, RulesStatus, Told, denied
 from restow.conversion.operate.targets import CrdFinder, RulesByTarget
 from restow.conversion.operate.wiring import REFUSING, STEPS, At, RulesStep, WiringGate
 from restow.crds import Crd, CrdError
@@ -180,7 +180,7 @@ class RulesReconciler:
         self._note(document)
         metadata, finalizers = document["metadata"], document["metadata"].get("finalizers") or ()
         passed: list[Gate] = []
-        look: Look | None
+        look: Assessment | None
         try:
             if metadata.get("deletionTimestamp"):
                 passed += _all_passed_but_wired()
@@ -205,41 +205,41 @@ class RulesReconciler:
 
     # The gates
 
-    async def _pass(self, document: Mapping[str, Any], passed: list[Gate]) -> Look:
+    async def _pass(self, document: Mapping[str, Any], passed: list[Gate]) -> Assessment:
         """Take the object through the gates; add each one that it passes to ``passed``."""
         name, target = document["metadata"]["name"], target_of(document)
         found = await self._mistakes(document)
         if target is None:
-            return Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
+            return Assessment((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
         self._rules.wait(name)  # before the search, because the CRD may be created meanwhile
         try:
             crd = await self._crds.find(*target)
             if crd is not None:
                 self._rules.wait_no_more(name)
         except CrdError as error:
-            return Look((Gate(gates.ANALYZED, False, "BadCRD", str(error)),), after=_LATER)
+            return Assessment((Gate(gates.ANALYZED, False, "BadCRD", str(error)),), after=_LATER)
         record = None if crd is None else await self._records.read(crd.name)
         crd_name = "" if crd is None else crd.name
         if (older := self._rules.older(name)) is not None:
             said = f"{older} is older and counts for {target[1]}.{target[0]}; delete one of both"
             conflict = Gate(gates.CONFLICT, True, "OlderRules", said)
-            return Look((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _NEXT)
+            return Assessment((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _NEXT)
         if found:
-            return Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),), crd_name, record)
+            return Assessment((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),), crd_name, record)
         if crd is None or record is None:
             said = f"there is no CustomResourceDefinition of {target[1]}.{target[0]}: install it"
             before = (document.get("status") or {}).get("crd") or ""  # its record is needed for the deletion
-            return Look((Gate(gates.ANALYZED, False, "NoCRD", said),), before, after=_LATER)
+            return Assessment((Gate(gates.ANALYZED, False, "NoCRD", said),), before, after=_LATER)
         claim = await self._wiring.claim_of(crd)
         if isinstance(claim, str):
-            return Look((Gate(gates.ANALYZED, False, "Claims", claim),), crd_name, record, _LATER)
+            return Assessment((Gate(gates.ANALYZED, False, "Claims", claim),), crd_name, record, _LATER)
         if claim is not None:
             self._claims[claim.name] = name
         revision = await asyncio.to_thread(Revision.of, document, crd, claim)
         found = await self._mistakes(document, crd, claim, revision.name)
         if found:
             said = f"against the CustomResourceDefinition, {listed(found, 'finding')}"
-            return Look((Gate(gates.ANALYZED, False, "Unaccounted", said),), crd_name, record)
+            return Assessment((Gate(gates.ANALYZED, False, "Unaccounted", said),), crd_name, record)
         crds = (crd,) if claim is None else (crd, claim)
         versions = ", ".join(crd.served)
         passed.append(Gate(gates.ANALYZED, True, "Accounted", f"every field of {versions} is accounted for"))
@@ -266,7 +266,7 @@ class RulesReconciler:
         record: RevisionRecord,
         revision: Revision,
         passed: list[Gate],
-    ) -> Look:
+    ) -> Assessment:
         """Take an analyzed object through the gates that need the cluster."""
         crd, name = crds[0], document["metadata"]["name"]
         generation = document["metadata"].get("generation") or 0
@@ -275,7 +275,7 @@ class RulesReconciler:
             gate, after = await self._rehearsals.pass_(name, revision, crds)
             if gate.state is not True:
                 # A revision that is already served continues to be served.
-                return Look((*passed, gate), crd.name, record, after)
+                return Assessment((*passed, gate), crd.name, record, after)
             record = await self._records.write(record, rehearsed=revision.name, rules=name)
         if recovers:
             said = "the CustomResourceDefinition calls this webhook already, so objects are rehearsed once it serves"
@@ -284,7 +284,7 @@ class RulesReconciler:
             passed.append(Gate(gates.REHEARSED, True, "Converted", self._rehearsals.said_of(name, revision.name)))
         gate, record = await self._roll_out(record, revision, generation, name)
         if gate.state is not True:
-            return Look((*passed, gate), crd.name, record, _SOON)
+            return Assessment((*passed, gate), crd.name, record, _SOON)
         passed.append(gate)
         composite, steps = composite_of(crd.document), await self._states(name, record, revision)
         if (record.wired, record.composite, record.steps) != (True, composite, steps):
@@ -292,7 +292,7 @@ class RulesReconciler:
         record = await self._end_steps(record, crds, revision.hub)
         gate = await self._wiring.pass_(crds, record, revision.hub)
         waits = None if gate.state and StepState.ENDING not in record.steps.values() else _SOON
-        return Look((*passed, gate), crd.name, record, 0.0 if recovers else waits)
+        return Assessment((*passed, gate), crd.name, record, 0.0 if recovers else waits)
 
     async def _states(self, name: str, record: RevisionRecord, revision: Revision) -> dict[str, StepState]:
         """Return the wanted state of each step; a step that is no longer called has to be removed."""
@@ -363,7 +363,7 @@ class RulesReconciler:
 
     # Deletion
 
-    async def _release(self, document: Mapping[str, Any]) -> Look | None:
+    async def _release(self, document: Mapping[str, Any]) -> Assessment | None:
         """Release a deleted object's CRD; return the obstacle, or None once the object is gone."""
         name, target = document["metadata"]["name"], target_of(document)
         crd = None if target is None else await self._crds.find(*target)
@@ -371,7 +371,7 @@ class RulesReconciler:
         record = await self._records.read(known) if known else None
         if record is not None and record.rules == name:
             if (obstacle := await self._undo(document, crd, record)) is not None:
-                return Look((*_all_passed_but_wired(), obstacle[0]), record.crd, record, obstacle[1])
+                return Assessment((*_all_passed_but_wired(), obstacle[0]), record.crd, record, obstacle[1])
             await self._records.drop(record.crd)
         self._forget(name)
         finalizers = [each for each in document["metadata"]["finalizers"] if each != FINALIZER]

@@ -22,7 +22,7 @@ from restow.kube.clock import Clock
 from restow.kube.errors import Forbidden
 from restow.kube.events import event_body, write_event
 
-__all__ = ["Look", "RulesStatus", "Told", "denied"]
+__all__ = ["Assessment", "RulesStatus", "Told", "denied"]
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ Told = Callable[[str, Mapping[str, str]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Assessment:
     """The result of one look at an object.
 
     Attributes:
@@ -52,10 +52,10 @@ class Look:
     keeps: bool = False
 
 
-def denied(error: Forbidden, passed: Sequence[Gate]) -> Look:
+def denied(error: Forbidden, passed: Sequence[Gate]) -> Assessment:
     """Return the look at an object whose next gate needs a right that the operator lacks."""
     gate = Gate(gates.GATES[len(passed)], False, FORBIDDEN, with_advice(str(error)))
-    return Look((*passed, gate), after=_LATER, keeps=True)
+    return Assessment((*passed, gate), after=_LATER, keeps=True)
 
 
 class RulesStatus:
@@ -71,7 +71,7 @@ class RulesStatus:
         """Note that an object is gone."""
         self._told(name, {})
 
-    async def write(self, document: Mapping[str, Any], look: Look) -> None:
+    async def write(self, document: Mapping[str, Any], look: Assessment) -> None:
         """Write the status if it changed, and Events for its changes.
 
         Raises:
