@@ -22,6 +22,7 @@ __all__ = [
     "ObjectList",
     "Row",
     "Table",
+    "check_next",
     "list_names",
     "list_pages",
     "list_tables",
@@ -232,9 +233,18 @@ async def _read_page(
 ) -> _Page:
     reply, token = await _request_page(ask, limit, params, token)
     page = reply.decode(decoder)
-    if token and page.metadata.continue_ == token:
-        raise BadReply("the API server continues a page of a list with the same one")
+    check_next(token, page.metadata.continue_)
     return page
+
+
+def check_next(token: str, following: str) -> None:
+    """Refuse a list that would never end; ``token`` is that of a page, and ``following`` that of the next one.
+
+    Raises:
+        BadReply: both are the same page.
+    """
+    if token and following == token:
+        raise BadReply("the API server continues a page of a list with the same one")
 
 
 async def _request_page(ask: _Ask, limit: int, params: Mapping[str, str] | None, token: str) -> tuple[Reply, str]:

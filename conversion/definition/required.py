@@ -97,6 +97,11 @@ def _waiver(side: Side, spot: Spot) -> str:
     return spot.rule("waive", spot.one(side), 'acknowledge="why"')
 
 
+def _constant(side: Side, spot: Spot, value: str) -> str:
+    """Return the rule that gives a field of this side alone a value, which is source text."""
+    return spot.rule("constant", spot.one(side), f"value={value}")
+
+
 #: The rules that claim fields, by side.
 _Claims = Mapping[Side, Mapping[Path, Rule]]
 
@@ -116,7 +121,7 @@ def one_sided(
         if is_open and _identifying(other, key, roots, claims) == path[0]:
             return _other_key(other, key, roots, claims, findings)
     if _is_required(roots[side], path) and schema_at(roots[other], path[:-1]) is not None:
-        constant = spot.rule("constant", spot.one(side), f"value={example(schema_at(roots[side], path))}")
+        constant = _constant(side, spot, example(schema_at(roots[side], path)))
         version = findings.version(other)
         return f"Map it with a rule, or say what it is in objects made at {version} with {constant}{spot.note}"
     stash, drop = spot.rule("stash", spot.one(side)), spot.rule("drop", spot.one(side), 'acknowledge="why"')
@@ -213,7 +218,7 @@ def check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: Diagn
     if not _is_required(root, path) or schema_at(other, path[:-1]) is None or findings.is_answered(side, path):
         return
     spot = findings.spot(path, path)
-    constant = spot.rule("constant", spot.one(side), f"value={example(schema_at(root, path))}")
+    constant = _constant(side, spot, example(schema_at(root, path)))
     findings.add(
         side,
         path,
@@ -244,8 +249,7 @@ def _advice_made(side: Side, made: Path, schema: Schema, rules: Sequence[Rule], 
     fillers = list(_fillers(side, made, _completed(empty, made, rules), schema, rules, findings))
     if "" in fillers:
         return f"Let a rule give it a value, or {_accept(side, spot)}"
-    constant = spot.rule("constant", spot.one(side), "value={}")
-    return f"Add {' and '.join((*fillers, constant))}{spot.note}, or {_accept(side, spot)}"
+    return f"Add {' and '.join((*fillers, _constant(side, spot, '{}')))}{spot.note}, or {_accept(side, spot)}"
 
 
 def _fillers(
@@ -262,7 +266,7 @@ def _fillers(
         if claiming is None and any(starts_with(claim, path) for claim, _ in claims):
             yield from _fillers(side, path, {} if given is ABSENT else given, schema, rules, findings)
             if given is ABSENT:
-                yield findings.spot(path, path).rule("constant", findings.spot(path, path).one(side), "value={}")
+                yield _constant(side, findings.spot(path, path), "{}")
         elif given is ABSENT:
             yield _filler(side, path, claiming, schema, findings)
 
@@ -273,7 +277,7 @@ def _filler(side: Side, path: Path, claiming: Rule | None, schema: Schema, findi
     if claiming is None or isinstance(claiming, Private):
         spot = findings.spot(path, path)
         instead = "" if claiming is None else f" instead of {claiming.label}"
-        return f"{spot.rule('constant', spot.one(side), f'value={example(field)}')}{instead}"
+        return f"{_constant(side, spot, example(field))}{instead}"
     if isinstance(claiming, Move | Lens | ScopedRules) and len(claiming.spoke) == len(claiming.hub) == 1:
         return _shown_default(side, claiming, field, findings)
     return ""

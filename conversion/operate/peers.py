@@ -13,7 +13,6 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,7 +58,7 @@ class Peers:
     def unready(self, live: frozenset[str]) -> str:
         """Return why this replica should get no requests, given the live replicas; empty if it should."""
         lacked = sorted(self.lacked)
-        complete = next(self._complete(live), "") if lacked else ""
+        complete = self._complete(live) if lacked else ""
         if not complete:
             return ""
         more = f" and {len(lacked) - _SHOWN} more" if len(lacked) > _SHOWN else ""
@@ -68,8 +67,9 @@ class Peers:
             f"the replica {complete} converts every kind"
         )
 
-    def _complete(self, live: frozenset[str]) -> Iterator[str]:
+    def _complete(self, live: frozenset[str]) -> str:
+        """Return the name of a live replica that converts every kind; empty if there is none."""
         found = live - {self.replica}
         for able in self._served_by.values():
             found &= able
-        return iter(sorted(found))
+        return min(found, default="")

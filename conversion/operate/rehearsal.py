@@ -25,8 +25,8 @@ from restow.conversion.operate.revisions import Revision
 from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.clock import Clock
-from restow.kube.errors import BadReply, Forbidden, Gone, NotFound, ServerError, TooDeep
-from restow.kube.pager import DOCUMENTS, request_list_page
+from restow.kube.errors import Forbidden, Gone, NotFound, ServerError, TooDeep
+from restow.kube.pager import DOCUMENTS, check_next, request_list_page
 from restow.kube.resources import Resource, qualified_name
 from restow.kube.watchevents import read_page
 
@@ -167,8 +167,7 @@ class Rehearsal:
         else:
             items, following = page.items or [], page.metadata.continue_
             self.remaining = page.metadata.remaining_item_count or 0
-        if token and following == token:
-            raise BadReply(f"list {resource.full_name}: the API server continues a page with the same one")
+        check_next(token, following)
         return items, following
 
     def _readable(self, body: bytes, resource: Resource) -> tuple[list[dict[str, Any]], str]:

@@ -234,7 +234,7 @@ def _became_empty(rest: Any, before: Any) -> bool:
 def _is_whole_item(schema: Schema | Unknown) -> bool:
     """Return whether an object in a list is owned as one if nothing below it is owned.
 
-    In an unknown version it is: the server names at least the keys of any other item that somebody owns.
+    In an unknown version it is: for any other owned item, the server lists at least the keys as owned fields.
     """
     return isinstance(schema, Unknown) or schema.is_whole()
 

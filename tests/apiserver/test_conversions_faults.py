@@ -57,7 +57,7 @@ async def quick_replica(kubeconfig: Path, balancer: Balancer) -> AsyncIterator[a
 
 
 async def test_the_leader_is_killed(cluster: HttpCluster, kubeconfig: Path, group: str) -> None:
-    """Rules would stay where they are until somebody deletes the Lease, or the other replica would stop converting."""
+    """New rules would pass no gate until a user deletes the Lease, or the other replica would stop converting."""
     kind, load = Jobs(cluster, group), Load()
     await cluster.create(CRDS, json.dumps(kind.crd()).encode())
     await kind.served()

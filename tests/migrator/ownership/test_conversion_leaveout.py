@@ -352,7 +352,7 @@ NAMED = entry_policies(
 
 
 def test_an_item_whose_key_is_a_name_in_the_old_version_is_not_his_who_owns_the_type() -> None:
-    """The key moves with the type, but somebody else owns it as the name of a field."""
+    """The owner of the type would get the key, which another manager owns as the name of a field."""
     live = a_live({"type": "all", "named": {"p": {}}}, named)
     found, _asked = carry(live, TYPE, converts=named, rules=NAMED)
     assert found == [ConvertedEntry(complete=False)]

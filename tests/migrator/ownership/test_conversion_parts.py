@@ -336,7 +336,7 @@ def as_it_is(obj: Json, to: str) -> Json:
 )
 @pytest.mark.parametrize("removed", [False, True], ids=["a version of the CRD", "a removed version"])
 def test_an_object_that_became_empty_keeps_its_owner(fields: FieldSet, carried: FieldSet, removed: bool) -> None:
-    """He could not remove the object any more, since nobody would own it."""
+    """The owner could no longer remove the object, because no manager would own it."""
     live = live_object({"inner": {}, "map": {"k": {}}, "size": 3})
     found, _asked = carry(fields, live, rules_of(NESTED, NESTED, removed=removed), as_it_is)
     assert found == ConvertedEntry({"f:spec": carried})
@@ -364,7 +364,7 @@ def itemizing(obj: Json, to: str) -> Json:
 )
 @pytest.mark.parametrize("value", [{"x": "1"}, {"x": "k"}, {}], ids=["a value", "a value like the key", "nothing"])
 def test_a_key_that_becomes_an_item_keeps_its_owner(key: FieldSet, item: FieldSet, value: Json) -> None:
-    """He could not remove the item any more; whoever owns a field in it only does not get the item."""
+    """The owner could no longer remove the item; the owner of a single field in it does not get the item."""
     rules = rules_of(
         b.struct(map=b.mapping(b.struct(x=b.STRING))),
         b.struct(items=b.keyed_list(b.struct(name=b.STRING, x=b.STRING), "name")),

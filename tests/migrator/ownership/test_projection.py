@@ -322,7 +322,7 @@ def test_an_empty_value_is_left_out(empty: dict[str, Any]) -> None:
 
 
 def test_an_item_that_lacks_a_key_is_left_out_in_a_version_without_a_schema() -> None:
-    """The key had a default that nobody knows any more: the item would stay, as if its owner had nothing in it."""
+    """The default of the key is unknown without a schema: the item would stay, as if its owner had nothing in it."""
     fields: FieldSet = {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}
     assert leave_out(fields, {"ports": [{"port": 80}, {"port": 81}]}, Unknown(fields)) == {"ports": [{"port": 81}]}
 
