@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from restow.kube.client import HttpCluster
-from restow.kube.errors import Conflict
+from restow.kube.errors import Conflict, NotFound
 from restow.kube.resources import CRDS
+from tests.apiserver.kind import until
 
 
-async def keep_group(cluster: HttpCluster, group: str, versions: Sequence[str]) -> None:
-    """Have a kind in the group, at these versions, so that the group does not come and go with each test's kind."""
+@contextlib.asynccontextmanager
+async def kept_group(cluster: HttpCluster, group: str, versions: Sequence[str]) -> AsyncIterator[None]:
+    """Have a kind in the group, at these versions, so that the group does not come and go with each test's kind.
+
+    The kind is deleted at the end, since other tests on the same API server ask for all CRDs.
+    """
     names = {"plural": "anchors", "singular": "anchor", "kind": "Anchor", "listKind": "AnchorList"}
     made = [
         {
@@ -23,7 +29,7 @@ async def keep_group(cluster: HttpCluster, group: str, versions: Sequence[str]) 
         }
         for version in versions
     ]
-    document = {
+    document: dict[str, Any] = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"anchors.{group}"},
@@ -31,3 +37,16 @@ async def keep_group(cluster: HttpCluster, group: str, versions: Sequence[str]) 
     }
     with contextlib.suppress(Conflict):
         await cluster.create(CRDS, json.dumps(document).encode())
+    try:
+        yield
+    finally:
+        name = document["metadata"]["name"]
+
+        async def gone() -> bool:
+            try:
+                await cluster.delete(CRDS, name)
+            except NotFound:
+                return True
+            return False
+
+        await until(gone, f"{name} stayed")

@@ -13,7 +13,7 @@ from pathlib import Path
 from restow.controlplane.plane import ApiServer, ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from tests.apiserver.anchor import keep_group
+from tests.apiserver.anchor import kept_group
 from tests.apiserver.lag import LateLine, late_apiserver
 from tests.faults.conversion import ConversionWebhook, conversion_webhook
 from tests.faults.widgets import GROUP, NEW, OLD, REMOVED
@@ -71,5 +71,5 @@ async def world(plane: ControlPlane, folder: Path) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(connect(plane.kubeconfig))
         webhook = await stack.enter_async_context(conversion_webhook(folder))
-        await keep_group(cluster, GROUP, (REMOVED, OLD, NEW))
+        await stack.enter_async_context(kept_group(cluster, GROUP, (REMOVED, OLD, NEW)))
         yield World(plane, cluster, webhook, folder, stack)

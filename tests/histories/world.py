@@ -12,7 +12,7 @@ from pathlib import Path
 from restow.controlplane.plane import ApiServer, ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from tests.apiserver.anchor import keep_group
+from tests.apiserver.anchor import kept_group
 from tests.apiserver.lag import LateLine, late_apiserver
 from tests.histories.asking import seldom_searching
 from tests.histories.drawing import VERSIONS
@@ -62,5 +62,5 @@ async def world(folder: Path) -> AsyncIterator[World]:
         late, line = await stack.enter_async_context(late_apiserver(plane))
         first = await stack.enter_async_context(connect(plane.kubeconfig))
         second = await stack.enter_async_context(connect(late.kubeconfig))
-        await keep_group(first, GROUP, VERSIONS)
+        await stack.enter_async_context(kept_group(first, GROUP, VERSIONS))
         yield World(plane, late, first, second, folder, line)
