@@ -33,6 +33,7 @@ __all__ = [
     "UnknownKind",
     "UnknownVersion",
     "WiringError",
+    "WiringProblem",
     "WiringRefused",
     "kept_values",
     "note_kept",
@@ -153,6 +154,21 @@ class WiringRefused(WiringError):
 
 class NotAnswering(WiringError):
     """The webhook did not answer, or an API server would reject its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class WiringProblem:
+    """Why this process could not wire an object at its last look.
+
+    Attributes:
+        name: the name of the object itself.
+        said: what happened to which object, a sentence.
+        lacks_right: whether the API server's authorizer refused a request, so that the process lacks a right.
+    """
+
+    name: str
+    said: str
+    lacks_right: bool = False
 
 
 _COLLECTED: Final[ContextVar[list[RuleFailed] | None]] = ContextVar("kept values", default=None)

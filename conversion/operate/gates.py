@@ -33,7 +33,6 @@ __all__ = [
     "Gate",
     "conditions",
     "counted",
-    "is_denied",
     "listed",
     "mistakes",
     "news",
@@ -77,15 +76,8 @@ class Gate:
         return {True: "True", False: "False", None: "Unknown"}[self.state]
 
 
-def is_denied(said: str) -> bool:
-    """Return whether a message is, or quotes, the refusal of a request by an API server's authorizer."""
-    return 'forbidden: User "' in said and '" cannot ' in said
-
-
 def with_advice(said: str) -> str:
-    """Return a message, and what to do if it says that the operator lacks a right."""
-    if not is_denied(said):
-        return said
+    """Return a message about a right that the operator lacks, and what to do."""
     return (
         f"{said}. The operator lacks this right: `restow rbac --for conversions` prints all that it needs, with the "
         "flags that it runs with, and the chart grants them"

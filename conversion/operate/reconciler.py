@@ -38,7 +38,7 @@ from restow.conversion.operate.revisions import (
 )
 from restow.conversion.operate.statuses import Assessment, RulesStatus, Told, denied
 from restow.conversion.operate.targets import CrdFinder, RulesByTarget
-from restow.conversion.operate.wiring import REFUSING, STEPS, At, RulesStep, WiringGate
+from restow.conversion.operate.wiring import REFUSING, STEPS, At, Obstacle, RulesStep, WiringGate
 from restow.crds import Crd, CrdError
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult, Selection, Source
@@ -93,7 +93,7 @@ class RulesReconciler:
         clock: Clock = SYSTEM_CLOCK,
         workers: int = 4,
         steps: Collection[RulesStep] = (),
-        obstacle: Callable[[str], str] = lambda _name: "",
+        obstacle: Obstacle = lambda _name: None,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace

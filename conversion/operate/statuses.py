@@ -54,7 +54,8 @@ class Assessment:
 
 def denied(error: Forbidden, passed: Sequence[Gate]) -> Assessment:
     """Return the look at an object whose next gate needs a right that the operator lacks."""
-    gate = Gate(gates.GATES[len(passed)], False, FORBIDDEN, with_advice(str(error)))
+    said = with_advice(str(error)) if error.by_authorizer else str(error)
+    gate = Gate(gates.GATES[len(passed)], False, FORBIDDEN, said)
     return Assessment((*passed, gate), after=_LATER, keeps=True)
 
 

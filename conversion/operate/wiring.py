@@ -25,6 +25,7 @@ from restow.conversion.certificates.wiring.configuration import bundles_of
 from restow.conversion.certificates.wiring.crd import Definition, composite_of, injector_of, resource_of_definition
 from restow.conversion.certificates.wiring.documents import configuration_document, refusal_webhook, stash_webhook
 from restow.conversion.compile.graph import Graph
+from restow.conversion.model.errors import WiringProblem
 from restow.conversion.model.values import Json
 from restow.conversion.operate import gates
 from restow.conversion.operate.gates import Gate
@@ -36,7 +37,18 @@ from restow.kube import Cluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CRDS
 
-__all__ = ["REFUSING", "RESTORING", "STEPS", "At", "KindsStep", "RulesStep", "WiringGate", "remove", "why_not_called"]
+__all__ = [
+    "REFUSING",
+    "RESTORING",
+    "STEPS",
+    "At",
+    "KindsStep",
+    "Obstacle",
+    "RulesStep",
+    "WiringGate",
+    "remove",
+    "why_not_called",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +58,9 @@ _UNWRITTEN: Final = f"spec.conversion of the {{}} {_YET}"
 At = Callable[[str], Address]
 """Returns the address of the webhook for a path."""
 
+Obstacle = Callable[[str], WiringProblem | None]
+"""Returns why this process could not write the object of a name; None if it could, or has not tried."""
+
 
 class WiringGate:
     """Checks the wiring of CRDs.
@@ -53,11 +68,11 @@ class WiringGate:
     Args:
         cluster: the API server.
         at: returns the address of the webhook for a path.
-        obstacle: returns why this process could not write a CRD or a webhook configuration, as a sentence with its
-            name; empty if it could, or has not tried. All replicas have the same rights.
+        obstacle: returns why this process could not write the CRD or webhook configuration of a name; None if it could,
+            or has not tried. All replicas have the same rights.
     """
 
-    def __init__(self, cluster: Cluster, at: At, obstacle: Callable[[str], str] = lambda _name: "") -> None:
+    def __init__(self, cluster: Cluster, at: At, obstacle: Obstacle = lambda _name: None) -> None:
         self._cluster = cluster
         self._at = at
         self._obstacle = obstacle
@@ -183,9 +198,10 @@ class WiringGate:
     def _unwritten(self, crd: Crd, name: str, reason: str, said: str) -> Gate:
         """Return the gate while an object does not call the webhook, with what keeps this process from writing it."""
         obstacle = self._obstacle(name)
-        if gates.is_denied(obstacle):
-            reason = gates.FORBIDDEN
-        why = f": {gates.with_advice(obstacle)}" if obstacle else "; the log of a replica says why"
+        why = "; the log of a replica says why"
+        if obstacle is not None:
+            why = f": {gates.with_advice(obstacle.said) if obstacle.lacks_right else obstacle.said}"
+            reason = gates.FORBIDDEN if obstacle.lacks_right else reason
         return self._closed(crd, reason, f"{said}{why if said.endswith(_YET) else ''}")
 
     def _closed(self, crd: Crd, reason: str, said: str) -> Gate:

@@ -7,7 +7,6 @@ Then it takes part in leader election. Before it is ready, it joins the other re
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from restow.conversion.certificates.apply import resource_of
 from restow.conversion.certificates.ca import CertificateDetails, CertificateKeeper, MountedCertificates
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
+from restow.conversion.model.errors import WiringProblem
 from restow.conversion.operate.admission import STEP, admit_rules, configuration
 from restow.conversion.operate.members import Membership, unique_replica
 from restow.conversion.operate.reconciler import RulesReconciler
@@ -88,7 +88,7 @@ class _Conversions:
             kept=self._kept.note,
         )
         self._told: Callable[[CertificateDetails], None] = lambda _details: None
-        self._obstacles: tuple[str, ...] = ()
+        self._obstacles: dict[str, WiringProblem] = {}
 
     def _keeper(self) -> CertificateKeeper:
         """Return what keeps certificate and wiring."""
@@ -183,13 +183,11 @@ class _Conversions:
             await asyncio.wait([leading])  # the end of the task releases the lease
 
     def _tell(self, details: CertificateDetails) -> None:
-        self._obstacles = details.problems
+        self._obstacles = {each.name: each for each in details.problems}
         self._told(details)
 
-    def _obstacle(self, name: str) -> str:
-        """Return why this process could not write an object at its last look; see ``WiringGate``."""
-        whole = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
-        return next(filter(whole.search, self._obstacles), "")
+    def _obstacle(self, name: str) -> WiringProblem | None:
+        return self._obstacles.get(name)
 
     async def _lead_until(self, stop: asyncio.Event) -> None:
         """Reconcile while this replica leads; when asked to stop, release the lease immediately."""

@@ -17,6 +17,7 @@ from restow.conversion.certificates.ca.rotation import RotationStep
 from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, WiringTarget
 from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.certificates.wiring.crd import resource_of_definition
+from restow.conversion.model.errors import WiringProblem
 from restow.kube import Cluster, Resource
 from restow.kube.clock import Clock
 from restow.kube.errors import describe_failure
@@ -39,7 +40,7 @@ class CertificateDetails:
         leaf_ends, authority_ends: the end of validity of the served certificate and of the signing CA; None if
             unknown.
         wired: CRDs, and webhook configurations (``<kind> <name>``), whose bundle is correct.
-        problems: obstacles, each a sentence.
+        problems: why objects could not be wired.
         unwired: CRDs and webhook configurations whose bundle is not known to be correct.
         in_conflict: those whose wiring another writer undoes repeatedly.
         writes: how often this replica has written one of them since it started.
@@ -50,7 +51,7 @@ class CertificateDetails:
     leaf_ends: datetime | None
     authority_ends: datetime | None
     wired: tuple[str, ...]
-    problems: tuple[str, ...]
+    problems: tuple[WiringProblem, ...]
     unwired: tuple[str, ...] = ()
     in_conflict: tuple[str, ...] = ()
     writes: int = 0
@@ -153,17 +154,17 @@ class CertificateKeeper(ABC):
         told = str(error) if isinstance(error, CertificateError | OSError) else describe_failure(error)
         return f"the certificate {self._name} cannot be kept: {told}"
 
-    def _log_problems(self, problems: tuple[str, ...]) -> None:
+    def _log_problems(self, sentences: Iterable[str]) -> None:
         """Log new problems only: the same sentence every few seconds does not help."""
-        for problem in problems:
-            if problem not in self._told:
-                _log.warning("%s: %s", self._name, problem)
-        self._told = problems
+        before, self._told = self._told, tuple(sentences)
+        for sentence in self._told:
+            if sentence not in before:
+                _log.warning("%s: %s", self._name, sentence)
 
     def _call_hook(
         self,
         wired: tuple[str, ...],
-        problems: tuple[str, ...],
+        problems: tuple[WiringProblem, ...],
         *,
         leaf_ends: datetime | None,
         authority_ends: datetime | None = None,

@@ -31,12 +31,13 @@ from restow.conversion.certificates.ca.authority import (
     is_signed_by,
 )
 from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateDetails, CertificateKeeper, ignore_details
+from restow.conversion.certificates.ca.places import problem_of
 from restow.conversion.certificates.ca.rotation import Lifetimes, ObservedBundle, RotationDecision, RotationStep, decide
 from restow.conversion.certificates.ca.store import SecretStore, install, installed
 from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, WiringTarget
 from restow.conversion.certificates.probe import probe
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, Service
-from restow.conversion.model.errors import WiringError, WiringRefused
+from restow.conversion.model.errors import WiringError, WiringProblem, WiringRefused
 from restow.crds import CrdError
 from restow.kube import Cluster, KubeError, Resource
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -65,7 +66,7 @@ class _State:
     trust: Trust
     decision: RotationDecision
     places: tuple[WiringTarget, ...]
-    problems: tuple[str, ...]
+    problems: tuple[WiringProblem, ...]
     taken: tuple[RotationStep, ...]
 
 
@@ -186,7 +187,7 @@ class Certificates(CertificateKeeper):
         self._wanted = state.decision.wanted
         wired, problems, changed = await self._places.wire(state.places, state.decision.wanted, state.decision.dropped)
         problems = (*state.problems, *problems)
-        self._log_problems(problems)
+        self._log_problems(each.said for each in problems)
         self._call_hook(
             wired,
             problems,
@@ -294,20 +295,20 @@ class Certificates(CertificateKeeper):
     async def _wire_by_what_is_known(self, error: Exception) -> None:
         """Keep the served certificate verifiable although its keeping failed; remove no certificate."""
         usable: list[WiringTarget] = []
-        problems: list[str] = []
+        problems: list[WiringProblem] = []
         bundle, leaf = self._known(), installed(self._folder)
         if not isinstance(error, Unreachable):  # otherwise no request can succeed
             for place in self._places.targets if bundle else ():
                 try:
                     await place.look()
                 except (WiringError, CrdError, KubeError) as hindrance:
-                    problems.append(str(hindrance))
+                    problems.append(problem_of(place, hindrance))
                 else:
                     usable.append(place)
         wired, more, _ = await self._places.wire(usable, bundle, NO_BUNDLE)
         problems += more
         failure, ends = self._not_kept(error), None if leaf is None else leaf.not_after
-        self._log_problems((failure, *problems))
+        self._log_problems((failure, *(each.said for each in problems)))
         self._call_hook(wired, tuple(problems), leaf_ends=ends, failure=failure)
 
     def _known(self) -> Bundle:

@@ -121,7 +121,7 @@ class MountedCertificates(CertificateKeeper):
         look = await self._places.look(fully=renewed)
         wired, problems, changed = await self._places.wire(look.usable, bundle, self._dropped(bundle, now))
         problems = (*look.problems, *problems)
-        self._log_problems(problems)
+        self._log_problems(each.said for each in problems)
         if renewed and not changed and (_has_ended(served, now) or self._settled(look.seen, bundle, now)):
             await asyncio.to_thread(install_files, self._folder, certificate, key)
             _log.info("%s: the certificate that ends %s is served", self._name, ends_at(certificate))

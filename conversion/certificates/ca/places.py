@@ -22,11 +22,11 @@ from typing import Final
 from restow.conversion.certificates.ca.rotation import ObservedBundle
 from restow.conversion.certificates.ca.targets import WiringTarget
 from restow.conversion.certificates.wiring.clientconfig import Bundle
-from restow.conversion.model.errors import WiringError
+from restow.conversion.model.errors import WiringError, WiringProblem
 from restow.crds import CrdError
 from restow.kube import Cluster, KubeError, Resource
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import describe_failure
+from restow.kube.errors import Forbidden, describe_failure
 from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Deleted, Item, Listed, Modified, WatchEvent
 
@@ -39,13 +39,19 @@ _SPREAD: Final = 0.2  # seconds over which the replicas react to a change: most 
 _READ_AGAIN: Final = 16  # watched objects that are read again at each look
 
 
+def problem_of(target: WiringTarget, error: Exception) -> WiringProblem:
+    """Return the problem of an object whose look or write raised an error."""
+    lacks_right = isinstance(error, Forbidden) and error.by_authorizer
+    return WiringProblem(target.object_name, str(error), lacks_right)
+
+
 @dataclass(slots=True)
 class Look:
     """The result of one look: usable objects, their bundles, and the problems of the others."""
 
     usable: list[WiringTarget] = field(default_factory=list)
     seen: list[ObservedBundle] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[WiringProblem] = field(default_factory=list)
 
 
 class Places:
@@ -162,17 +168,17 @@ class Places:
             try:
                 found.seen += each.observed if known else await each.look()
             except (WiringError, CrdError) as error:
-                found.problems.append(str(error))
+                found.problems.append(problem_of(each, error))
             else:
                 found.usable.append(each)
         return found
 
     async def wire(
         self, targets: Iterable[WiringTarget], wanted: Bundle, dropped: Bundle
-    ) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    ) -> tuple[tuple[str, ...], tuple[WiringProblem, ...], bool]:
         """Wire objects; return the correctly wired ones, the problems, and whether anything was written."""
         wired: list[str] = []
-        problems: list[str] = []
+        problems: list[WiringProblem] = []
         changed = False
         for each in targets:
             if each.is_done(wanted, dropped):
@@ -184,7 +190,7 @@ class Places:
                 try:
                     changed |= await each.wire(wanted, dropped)
                 except (WiringError, CrdError, KubeError) as error:
-                    problems.append(str(error))
+                    problems.append(problem_of(each, error))
                 else:
                     wired.append(each.name)
         return tuple(wired), tuple(problems), changed

@@ -27,6 +27,7 @@ from restow.conversion.certificates.ca import (
 )
 from restow.conversion.certificates.ca.authority import LeafCertificate
 from restow.conversion.certificates.ca.store import installed, trust_of
+from restow.conversion.model.errors import WiringProblem
 from restow.crds import Crd
 from restow.kube import KubeError
 from tests.conversion.certificates.world import World
@@ -257,7 +258,7 @@ async def test_a_crd_that_cannot_be_wired_holds_a_rotation_up(tmp_path: Path, ca
     assert trust is not None and trust.successor is not None
     assert replica.details is not None and replica.details.wired == (CRDS[0], PLACES[-1])
     [problem] = replica.details.problems
-    assert "applied by argocd" in problem and caplog.text.count("applied by argocd") == 1
+    assert "applied by argocd" in problem.said and caplog.text.count("applied by argocd") == 1
     world.crd(CRDS[1])["metadata"]["managedFields"].remove(claim)
     await settled(world, replica, rounds=100)
     trust = trust_of(world.secret("webhook-ca"))
@@ -280,7 +281,8 @@ async def test_a_missing_crd_is_told_and_wired_when_it_comes(tmp_path: Path) -> 
     replica = Replica(world, tmp_path, town)
     await settled(world, replica)
     assert replica.details is not None
-    assert replica.details.problems == (f"there is no CRD {CRDS[1]} on https://world: install it before its webhook",)
+    missing = f"there is no CRD {CRDS[1]} on https://world: install it before its webhook"
+    assert replica.details.problems == (WiringProblem(CRDS[1], missing),)
     world.add(CRDS[1])
     await settled(world, replica)
     assert replica.details.problems == () and replica.details.wired == PLACES

@@ -33,6 +33,7 @@ from restow.conversion.certificates.ca import (
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import SECRETS, trust_of
 from restow.conversion.certificates.ca.targets import WriteConflict
+from restow.conversion.model.errors import WiringProblem
 from restow.crds import Crd
 from restow.kube import Reply, Resource
 from restow.kube.errors import Forbidden, StatusDetails
@@ -187,7 +188,7 @@ async def test_two_restows_with_two_addresses_do_not_fight(tmp_path: Path) -> No
         await second.reconcile()
         world.now += timedelta(seconds=10)
     assert world.crd_writes == len(CRDS)
-    assert "wired to Service a/first:443 by another restow, whose webhook answers" in told[-1].problems[0]
+    assert "wired to Service a/first:443 by another restow, whose webhook answers" in told[-1].problems[0].said
     assert told[-1].unwired == CRDS
     answering.remove("first.a.svc")
     await second.reconcile()
@@ -255,7 +256,9 @@ def test_metrics_are_there_from_the_start() -> None:
     assert [value("certificate_steps_total", step=step.name.lower()) for step in RotationStep] == [0.0] * len(
         RotationStep
     )
-    failed = CertificateDetails((), None, None, ("a",), ("b: no",), ("b", "c"), ("a",), writes=3, failure="no right")
+    failed = CertificateDetails(
+        (), None, None, ("a",), (WiringProblem("b", "b: no"),), ("b", "c"), ("a",), writes=3, failure="no right"
+    )
     metrics(failed)
     metrics(failed)
     assert [value(name) for name in names] == [2.0, 1.0, 3.0, 2.0]
