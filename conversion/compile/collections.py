@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import Path, pointer
-from restow.conversion.rules.model import Rule, ScopedRules, key_names
+from restow.conversion.rules.model import Private, Rule, ScopedRules, Side, claimed_paths, key_names
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
@@ -27,6 +27,23 @@ MOST_LEVELS: Final = 100
 
 #: Writes the code of the scope inside (``compile.route.write_scope``, which calls this module in turn).
 Inner = Callable[..., tuple[str, str]]
+
+
+def _dropped(rules: Sequence[Rule], side: Side) -> dict[str, Any]:
+    """Return the fields of a side that rules drop on purpose, as ``WITHOUT_DROPPED`` takes them."""
+    found: dict[str, Any] = {}
+    for rule in rules:
+        inner: dict[str, Any] | None = None
+        if isinstance(rule, ScopedRules) and rule.container == "object":
+            inner = _dropped(rule.rules, side)
+        if not inner and not (isinstance(rule, Private) and rule.acknowledge is not None):
+            continue
+        for *around, name in claimed_paths(rule, side):
+            fields = found
+            for each in around:
+                fields = fields.setdefault(each, {})
+            fields[name] = inner
+    return found
 
 
 @dataclass(slots=True)
@@ -95,7 +112,10 @@ class CollectionBuilder:
         entry, required = self._writer.fresh("entry"), self.frame.is_required(self.frame.source_schema, self.take)
         with self._writer.block(f"if {lost} is not None:"):
             around = f"({self.target} is not A, *{self.presence.shown_after(self.frame.parent(self.take))})"
-            arguments = f"{lost}, {self.take.value}, {self.target}, {around}, required={required}"
+            source, dropped = self.take.value, _dropped(self.rule.rules, self.frame.stage.source_side)
+            if dropped:
+                source = f"WITHOUT_DROPPED({source}, {self._writer.constant('dropped', dropped)})"
+            arguments = f"{lost}, {source}, {self.target}, {around}, required={required}"
             self._writer(f"{entry} = INSIDE({arguments})")
             with self._writer.block(f"if {entry} is not None:"):
                 self.frame.lose(self.take.address, entry)

@@ -252,6 +252,7 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "STAYS": entries.stays,
     "TOO_DEEP": too_deep,
     "TREE": tree,
+    "WITHOUT_DROPPED": entries.without_dropped,
     "WITH_GONE": entries.with_gone,
     "WITH_HIDDEN": lists.with_hidden,
 }

@@ -54,6 +54,7 @@ __all__ = [
     "note",
     "stays",
     "with_gone",
+    "without_dropped",
 ]
 
 
@@ -164,6 +165,25 @@ def left_inside(kept: Kept, path: str, *, natural: bool) -> Any:
     entry = kept.get(path) if kept else None
     left = entry.get(_LEFT) if isinstance(entry, dict) else None
     return {} if (left if isinstance(left, bool) else natural) else ABSENT
+
+
+def without_dropped(source: Any, dropped: Mapping[str, Any]) -> Any:
+    """Return ``{}`` for an object of which the way back restores nothing, since rules drop all of its fields.
+
+    ``dropped``: the dropped fields by name; the value is a mapping of the same kind for an object with rules of its
+    own, and None for a field that is dropped as a whole. Everything else is returned as it is.
+    """
+    return {} if isinstance(source, dict) and _is_dropped(source, dropped) else source
+
+
+def _is_dropped(fields: Json, dropped: Mapping[str, Any]) -> bool:
+    for name, value in fields.items():
+        if name not in dropped:
+            return False
+        inner = dropped[name]
+        if inner is not None and not (isinstance(value, dict) and value and _is_dropped(value, inner)):
+            return False
+    return True
 
 
 def inside(lost: Json, source: Any, target: Any, around: Sequence[bool], *, required: bool) -> Json | None:

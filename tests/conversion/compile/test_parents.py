@@ -142,6 +142,35 @@ def test_an_object_of_dropped_fields_leaves_nothing_behind() -> None:
     assert FORGETFUL.convert(shown, f"{GROUP}/v1") == at("v1", {})
 
 
+@pytest.mark.parametrize(
+    ("net", "back"),
+    [
+        ({"debug": "d"}, {}),
+        ({"deep": {"trace": "t"}}, {}),
+        ({"debug": "d", "deep": {"trace": "t"}}, {}),
+        ({"debug": "d", "deep": {}}, {"deep": {}}),
+        ({"debug": "d", "name": "n"}, {"name": "n"}),
+    ],
+)
+def test_an_object_of_dropped_fields_stays_where_the_other_version_implies_one(net: Any, back: Any) -> None:
+    """What is dropped must not take the object around it away, nor leave an entry for an object that is there."""
+    deep = obj({"trace": TEXT})
+    inner = [
+        rules.constant(hub="tier", value=7),
+        rules.drop("debug", acknowledge="unused"),
+        rules.inside("deep", [rules.drop("trace", acknowledge="unused")]),
+    ]
+    graph = graph_of(
+        [rules.inside("net", inner)],
+        obj({"net": obj({"debug": TEXT, "name": TEXT, "deep": deep})}),
+        obj({"net": obj({"tier": NUMBER, "name": TEXT, "deep": obj({})})}),
+    )
+    shown = graph.convert(at("v1", {"net": net}), f"{GROUP}/v2")
+    assert shown["net"] == {"tier": 7, **back}
+    assert graph.convert(shown, f"{GROUP}/v1") == at("v1", {"net": back})
+    Laws(graph.kind(GROUP, KIND)).round_trip(at("v1", {"net": net}), "v2")
+
+
 def test_what_an_object_was_counts_only_while_it_is_as_it_was_shown() -> None:
     """A client that empties an object gets it empty; else what it was before would undo the edit."""
     shown = BOTH.convert(at("v1", {"image": "i", "box": None}), f"{GROUP}/v2")
