@@ -31,7 +31,7 @@ from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.model.errors import RuleFailed, note_kept
 from restow.conversion.model.fieldpath import parse, pointer
 from restow.conversion.model.values import ABSENT, Json, is_json, same
-from restow.conversion.rules.branches import When, branched, flattened
+from restow.conversion.rules.branches import branched, discriminators, flattened
 from restow.conversion.rules.kindwide import keeping
 from restow.conversion.rules.model import (
     FROM_ROOT,
@@ -382,14 +382,8 @@ def _touched(rules: Sequence[Rule]) -> set[str]:
     every = tuple(flattened(rules))
     names = {path[0] for rule in every for side in sides for path in claimed_paths(rule, side)}
     names |= {filled_path(rule)[0] for rule in every if isinstance(rule, Constant | Default)}
-    names |= {parse(text)[0] for text in _discriminators(rules)}
+    names |= {parse(text)[0] for text in discriminators(rules)}
     return names | {read_steps(text)[0][0] for text in _root_reads(rules)} | _own_reads(rules)
-
-
-def _discriminators(rules: Sequence[Rule]) -> set[str]:
-    whens = [rule for rule in rules if isinstance(rule, When)]
-    inner = (text for rule in whens for text in _discriminators(rule.rules))
-    return {*(text for rule in whens for text in rule.place.values()), *inner}
 
 
 def _own_reads(rules: Sequence[Rule]) -> set[str]:

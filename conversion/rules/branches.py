@@ -22,7 +22,7 @@ from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import Json
 from restow.conversion.rules.model import Rule, Side, claimed_paths
 
-__all__ = ["Branched", "Union", "When", "branched", "flattened", "ordered", "overlap"]
+__all__ = ["Branched", "Union", "When", "branched", "discriminators", "flattened", "ordered", "overlap"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +158,14 @@ def flattened(rules: Sequence[Rule]) -> Iterator[Rule]:
             yield from flattened(rule.rules)
         else:
             yield rule
+
+
+def discriminators(rules: Sequence[Rule]) -> Iterator[str]:
+    """Yield the paths, on both sides, of the fields by which ``when`` chooses the branches of a scope."""
+    for rule in rules:
+        if isinstance(rule, When):
+            yield from rule.place.values()
+            yield from discriminators(rule.rules)
 
 
 #: A step of a scope's conversion: its plain rules, or one of its unions.

@@ -20,6 +20,7 @@ from typing import Any, Final
 from restow.conversion.compile.lens import dig
 from restow.conversion.model.fieldpath import Steps, parse
 from restow.conversion.model.values import Json, canonical
+from restow.conversion.rules.branches import discriminators, flattened
 from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, key_names
 
 __all__ = ["ItemEdit", "has_keyless_lists", "item_edits"]
@@ -153,12 +154,12 @@ class _Edits:
 
     def _touched(self) -> set[str]:
         """Return the fields of an item that rules claim or read."""
-        inner = self.rule.rules
+        inner = tuple(flattened(self.rule.rules))
         reads = (
             text for each in inner if isinstance(each, Lens | ScopedRules) for text in each.reads if text[0] != "$"
         )
         claims = (text for each in inner for text in (*each.spoke, *each.hub))
-        return {parse(text)[0] for text in (*reads, *claims)}
+        return {parse(text)[0] for text in (*reads, *claims, *discriminators(self.rule.rules))}
 
 
 def _without(items: list[Json], index: int) -> list[Json]:

@@ -32,6 +32,11 @@ __all__ = [
 ]
 
 
+#: Whether nothing (False), all (True) or a part (None) of an object, or of a list with keys, is owned. Mostly a part,
+#: because the other two look the same each time.
+_SHARES: Final = st.sampled_from([False, True, *[None] * 6])
+
+
 @st.composite
 def projections(draw: st.DrawFn, obj: Json, schema: Schema) -> Json:
     """Draw a part of an object. apiVersion and kind are always present; metadata is optional."""
@@ -47,19 +52,22 @@ def projections(draw: st.DrawFn, obj: Json, schema: Schema) -> Json:
 
 
 def _part(draw: st.DrawFn, value: Any, schema: Schema) -> Any:
-    chance = draw(st.integers(0, 4))
-    if chance == 0:
-        return ABSENT
-    if chance == 1:
-        return value
-    if isinstance(value, dict) and schema.map_type != "atomic" and value:
-        parts = {name: _part(draw, child, schema.field(name) or ANY) for name, child in value.items()}
-        left = {name: part for name, part in parts.items() if part is not ABSENT}
-        return left or ABSENT
-    if isinstance(value, list) and schema.list_type == "map":
+    is_object = isinstance(value, dict) and schema.map_type != "atomic" and value
+    is_list = isinstance(value, list) and schema.list_type == "map"
+    if not is_object and not is_list:
+        return value if draw(st.booleans()) else ABSENT
+    share = draw(_SHARES)
+    if share is not None:
+        return value if share else ABSENT
+    if is_list:
         items = [_item(draw, item, schema) for item in value if draw(st.booleans())]
         return items or ABSENT
-    return value
+    parts = {name: _part(draw, child, schema.field(name) or ANY) for name, child in value.items()}
+    left = {name: part for name, part in parts.items() if part is not ABSENT}
+    if not left:
+        name = draw(st.sampled_from([*value]))
+        left = {name: value[name]}
+    return left
 
 
 def _item(draw: st.DrawFn, item: Any, schema: Schema) -> Any:

@@ -9,11 +9,11 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, seed, settings
 from hypothesis import find as find_smallest
 
 from restow.conversion import rules
-from restow.conversion.testing import LawBroken, objects, partial_objects, roundtrip_suite
+from restow.conversion.testing import LawBroken, Laws, objects, partial_objects, roundtrip_suite
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
 
 NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
@@ -146,6 +146,43 @@ def test_the_suite_catches_an_item_that_an_edit_takes_apart(monkeypatch: pytest.
     with pytest.raises(LawBroken) as caught:
         suite().test_edits_of_items_at_v1_keep_what_v2_hides()
     assert caught.value.law == "edits_of_items"
+
+
+def test_an_edit_of_an_item_leaves_the_discriminator_alone() -> None:
+    """An item whose edit chooses another branch loses what that branch does not show: the rules are right."""
+    fields = {"type": {"type": "string", "enum": ["a", "b"]}}
+    items = [{"type": "array", "items": obj(fields | dict.fromkeys(names, TEXT))} for names in (("aSize",), ("size",))]
+    branches = [
+        rules.when([rules.rename("size", "aSize")], field="type", equals="a"),
+        rules.when([rules.stash("size"), rules.stash(hub="aSize")], field="type", equals="b"),
+    ]
+    hub, spoke = (obj({"items": each}) for each in items)
+    graph = freeze({"v1": [rules.each("items", branches, acknowledge="tried here")]}, crd({"v2": hub, "v1": spoke}))
+    thing = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": KIND,
+        "metadata": {"name": "a"},
+        "items": [{"type": "a", "size": "s"}],
+    }
+    for choice in range(9):
+        Laws(graph.kind(GROUP, KIND)).edits_of_items(thing, "v2", choice)
+
+
+@pytest.mark.parametrize("start", range(0, 100, 25))
+def test_most_parts_of_an_object_have_some_of_its_fields(start: int) -> None:
+    """Forty parts that are all of an object, or nothing of it, catch no rule that invents or loses a field."""
+    schema = crd({"v1": SPEC}).version("v1").schema
+    seen: list[tuple[str, ...]] = []
+
+    @seed(start)
+    @settings(max_examples=40, database=None, derandomize=False, phases=[Phase.generate])
+    @given(partial_objects(schema, f"{GROUP}/v1", KIND))
+    def draw(pair: Any) -> None:
+        seen.append(tuple(sorted(pair[1].get("spec", ()))))
+
+    draw()
+    assert seen.count(("a",)) + seen.count(("b",)) >= 5, seen
+    assert ("a",) in seen and ("b",) in seen and ("a", "b") in seen and () in seen
 
 
 def test_a_sound_rule_passes_everything() -> None:
