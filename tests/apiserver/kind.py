@@ -31,6 +31,7 @@ CANARY = "canary"
 Owned = dict[tuple[str, str, str], frozenset[str]]
 
 _DEADLINE = 90.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.15  # seconds between two looks: four processes of tests look at the same time
 
 
 async def until(condition: Callable[[], Any], what: str) -> Any:
@@ -39,13 +40,15 @@ async def until(condition: Callable[[], Any], what: str) -> Any:
     An API server that changes a CRD ends the handlers of the old one. Requests that these still get are answered
     503 "apiserver is shutting down"; the next request is served.
     """
+    pause = _FIRST_PAUSE
     try:
         async with asyncio.timeout(_DEADLINE):
             while True:
                 with contextlib.suppress(ServerError):
                     if found := await condition():
                         return found
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(pause)
+                pause = min(1.2 * pause, _LONGEST_PAUSE)
     except TimeoutError:
         raise AssertionError(what) from None
 

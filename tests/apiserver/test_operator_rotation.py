@@ -26,6 +26,7 @@ from tests.apiserver.proxy import Proxy, Seen
 
 LIVES = Lifetimes(settle=timedelta(seconds=2), margin=timedelta(seconds=4))
 PATIENCE = 120.0
+LOOK = 0.25  # seconds between two looks at all bundles, which are in large documents
 
 
 @asynccontextmanager
@@ -124,11 +125,11 @@ async def overlapping(cluster: HttpCluster) -> list[Bundle]:
         found = await bundles(cluster)
         if all(len(bundle) == 2 for bundle in found):
             return found
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(LOOK)
 
 
 async def replaced(cluster: HttpCluster, first: Bundle) -> Bundle:
     """Wait until the first CA is in no bundle; return the one that all have."""
     while any(bundle & first for bundle in await bundles(cluster)):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(LOOK)
     return await one(cluster)
