@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.stash.annotation import Stash, parse_stash, seal
+from restow.conversion.stash.annotation import (
+    _ALL_ANNOTATIONS,
+    _MAX_DEPTH,
+    _MOST_DROPPED,
+    DEFAULT_BUDGET,
+    Stash,
+    parse_stash,
+    seal,
+)
 
 KEY = "example.com/conversion-stash"
 
@@ -127,3 +135,67 @@ def test_the_order_of_a_list_goes_alone_where_that_is_enough(missing: int, left:
     assert "order" not in entries_left[".long"] and entries_left[".short"]["order"] == "x"
     assert sum(len(entry["items"]) for entry in entries_left.values()) == left
     assert document["dropped"] == 4 - left, "an order that goes is no loss yet"
+
+
+@pytest.mark.parametrize("count", [-1, True, "7", 1.5, None, [1], _MOST_DROPPED, 2**70])
+def test_a_count_that_is_none_counts_as_nothing(count: Any) -> None:
+    """Any client may write the annotation, and the count is added to: a text would fail the object."""
+    parsed = parse_stash(json.dumps({"format": 1, "kept": {}, "dropped": count}))
+    assert parsed is not None and (parsed[0].dropped, parsed[0].dropped.__class__) == (0, int)
+
+
+def test_a_count_is_read_up_to_its_limit() -> None:
+    """A count that is forgotten hides that fields were lost."""
+    for count in (1, _MOST_DROPPED - 1):
+        parsed = parse_stash(json.dumps({"format": 1, "kept": {}, "dropped": count}))
+        assert parsed is not None and parsed[0].dropped == count
+
+
+@pytest.mark.parametrize("was", [None, [1], "metadata", 7])
+def test_a_forged_note_of_what_metadata_was_counts_as_none(was: Any) -> None:
+    """Taking it for an object would fail the conversion."""
+    parsed = parse_stash(json.dumps({"format": 1, "kept": {}, "was": was}))
+    assert parsed is not None and parsed[1] == {}
+
+
+def test_a_stash_as_large_as_annotations_may_be_is_read() -> None:
+    """API servers store an annotation of this size; fields would be lost by one byte."""
+    text = json.dumps({"format": 1, "kept": {}})
+    assert parse_stash(text.ljust(_ALL_ANNOTATIONS)) is not None
+    assert parse_stash(text.ljust(_ALL_ANNOTATIONS + 1)) is None
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: {"x": inner}, lambda inner: [inner]], ids=["objects", "lists"])
+def test_a_stash_is_read_up_to_its_depth(wrap: Any) -> None:
+    """One that is deeper ends the conversion of its object in the decoder of the next reader."""
+    for extra, is_read in ((0, True), (1, False)):
+        value: Any = [{}, {}, {}]  # more brackets than levels
+        for _ in range(_MAX_DEPTH + extra - 6):
+            value = wrap(value)
+        text = json.dumps({"format": 1, "kept": {"v2": {".a": {"is": value}}}})
+        assert (parse_stash(text) is not None) is is_read, extra
+
+
+@pytest.mark.parametrize("metadata", [[], "name", {"annotations": []}, {"annotations": "text"}])
+def test_metadata_that_can_hold_no_annotation_stays(metadata: Any) -> None:
+    """The API server refuses it anyway, with a message that names the field; ours would be another object."""
+    obj = {"metadata": metadata}
+    seal(obj, KEY, Stash({"v2": entries(1)}))
+    assert obj == {"metadata": metadata}
+
+
+def test_a_budget_without_room_for_any_stash_leaves_none() -> None:
+    """An annotation over the budget may be the one that an API server refuses."""
+    assert sealed(entries(1), 5) is None
+
+
+def test_all_annotations_together_fit() -> None:
+    """An API server refuses the object whose annotations have one byte too many."""
+    size = len(sealed(entries(2), DEFAULT_BUDGET) or "")
+    for spare in (0, 1):
+        obj: dict[str, Any] = {
+            "metadata": {"annotations": {"a": "x" * (_ALL_ANNOTATIONS - len(KEY) - size - 1 + spare)}}
+        }
+        seal(obj, KEY, Stash({"v2": entries(2)}))
+        text = obj["metadata"]["annotations"].get(KEY)
+        assert (text is not None and len(text) == size) is (spare == 0)
