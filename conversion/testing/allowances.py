@@ -143,9 +143,10 @@ def is_joint(steps: FieldSteps, rules: Sequence[Rule], side: Side) -> bool:
 
 
 def has_joint(rules: Sequence[Rule]) -> bool:
-    """Return whether some rule ties fields together."""
-    ties = (_ties(rule) or (isinstance(rule, ScopedRules) and has_joint(rule.rules)) for rule in branched(rules).plain)
-    return bool(branched(rules).unions) or any(ties)
+    """Return whether some field of the hub depends on several of the spoke, or on all of a value."""
+    scope = branched(rules)
+    ties = (_ties(rule, "hub") or (isinstance(rule, ScopedRules) and has_joint(rule.rules)) for rule in scope.plain)
+    return bool(scope.unions) or any(ties)
 
 
 def made_rule(rule: RulePlace | None) -> bool:
@@ -194,18 +195,24 @@ def _is_made(steps: FieldSteps, rule: Rule, side: Side) -> bool:
             continue
         rest = steps[len(path) :]
         if isinstance(rule, Lens):
-            return _ties(rule) or bool(rest)
+            return _ties(rule, side) or bool(rest)
         if isinstance(rule, ScopedRules):
             inside = rest if rule.container == "object" else rest[1:]
-            return _ties(rule) or (bool(inside) and is_joint(inside, rule.inner, side))
+            return _ties(rule, side) or (bool(inside) and is_joint(inside, rule.inner, side))
     return False
 
 
-def _ties(rule: Rule) -> bool:
-    """Return whether one field that the rule writes depends on several that it reads."""
+def _ties(rule: Rule, side: Side) -> bool:
+    """Return whether one field that the rule writes on a side depends on several that it reads.
+
+    A field that shows only values that fit it (``described``) may show a part of a value that does not fit.
+    """
     if isinstance(rule, ScopedRules):
         return rule.hide is not None
-    return isinstance(rule, Lens) and (len(rule.spoke) > 1 or len(rule.hub) > 1 or bool(rule.reads))
+    if not isinstance(rule, Lens):
+        return False
+    must_fit = rule.standard is not None and rule.standard.must_fit == side
+    return must_fit or len(rule.spoke) > 1 or len(rule.hub) > 1 or bool(rule.reads)
 
 
 def has_forget(rules: Sequence[Rule]) -> bool:

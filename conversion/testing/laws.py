@@ -174,9 +174,9 @@ class Laws:
     def partial(self, whole: Json, part: Json, target: str) -> None:
         """A partial object gives nothing that the whole object would not give, and no new null, {} or [].
 
-        If a rule ties several fields together, or ``hide`` judges an item by its fields, a part of them may have
-        another meaning than all of them. Within the fields that such rules write, only the second half holds, and a
-        list whose items are all hidden is empty.
+        If a rule ties several fields together, ``hide`` judges an item by its fields, or a field shows only values that
+        fit it, a part of them may have another meaning than all of them. Within the fields that such rules write, only
+        the second half holds, and a list whose items are all hidden is empty.
         """
         source, hub = _version(whole), self.kind.hub
         self._check_part(whole, part, hub if source != hub and has_joint(self._rules(source)) else target)

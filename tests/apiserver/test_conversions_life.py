@@ -58,7 +58,7 @@ async def replica(kubeconfig: Path, balancer: Balancer) -> AsyncIterator[Webhook
         identity=Url(f"https://127.0.0.1:{balancer.port}"),
         listen=listen,  # type: ignore[arg-type]
         connect=lambda: connect(kubeconfig),
-        limits=Limits(drain_seconds=0.5),
+        limits=Limits(drain_seconds=3.0),  # the balancer goes on sending for a while, on a busy machine for longer
         installs_crds=True,
         lifetimes=LIVES,
         timing=TIMING,
