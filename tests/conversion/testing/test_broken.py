@@ -6,10 +6,11 @@ import datetime as dt
 import itertools
 import re
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import find as find_smallest
 
 from restow.conversion import rules
@@ -123,7 +124,7 @@ def test_the_suite_catches_a_detour_that_costs() -> None:
 
 def test_the_suite_catches_an_ignored_edit() -> None:
     """An inverse that always gives the same value undoes what a client writes."""
-    rule = same_type(lambda v: min(v, 5), unchanged, loses="down")
+    rule = same_type(lambda _: 0, unchanged, loses="down")
     with pytest.raises(LawBroken) as caught:
         suite_of(rule)().test_round_trip_from_v1()
     assert caught.value.law == "round_trip"
@@ -168,21 +169,18 @@ def test_an_edit_of_an_item_leaves_the_discriminator_alone() -> None:
         Laws(graph.kind(GROUP, KIND)).edits_of_items(thing, "v2", choice)
 
 
-@pytest.mark.parametrize("start", range(0, 100, 25))
-def test_most_parts_of_an_object_have_some_of_its_fields(start: int) -> None:
-    """Forty parts that are all of an object, or nothing of it, catch no rule that invents or loses a field."""
+def test_most_parts_of_an_object_have_some_of_its_fields() -> None:
+    """Parts that are mostly all of an object, or nothing of it, catch no rule that invents or loses a field."""
     schema = crd({"v1": SPEC}).version("v1").schema
-    seen: list[tuple[str, ...]] = []
+    seen: Counter[tuple[str, ...]] = Counter()
 
-    @seed(start)
-    @settings(max_examples=40, database=None, derandomize=False, phases=[Phase.generate])
+    @settings(max_examples=300, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(partial_objects(schema, f"{GROUP}/v1", KIND))
     def draw(pair: Any) -> None:
-        seen.append(tuple(sorted(pair[1].get("spec", ()))))
+        seen[tuple(sorted(pair[1].get("spec", ())))] += 1
 
     draw()
-    assert seen.count(("a",)) + seen.count(("b",)) >= 5, seen
-    assert ("a",) in seen and ("b",) in seen and ("a", "b") in seen and () in seen
+    assert min(seen[fields] for fields in ((), ("a",), ("b",), ("a", "b"))) >= 20, seen
 
 
 def test_a_sound_rule_passes_everything() -> None:
