@@ -126,6 +126,40 @@ def test_an_images_lifecycle_is_overridden_like_that_of_kubernetes() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("override", "date"),
+    [({"expirationDate": "2031-01-01T00:00:00Z"}, "2031-01-01T00:00:00Z"), ({}, None)],
+    ids=["another date", "no date"],
+)
+def test_an_expiration_date_of_an_override_replaces_the_parents(override: dict[str, Any], date: str | None) -> None:
+    """A version of the deprecated form would expire when the parent says, and the project's date would be nowhere."""
+    version = {"version": "1.30.0", "classification": "supported", "expirationDate": "2030-01-01T00:00:00Z"}
+    other = {"version": "1.31.0", "expirationDate": "2032-01-01T00:00:00Z"}
+    image = {"name": "linux", "versions": [version]}
+    parent = {"kubernetes": {"versions": [version, other]}, "machineImages": [image]}
+    ours = [{"version": "1.30.0", **override}]
+    project = {**_PARENT, "kubernetes": {"versions": ours}, "machineImages": [{"name": "linux", "versions": ours}]}
+    rendered = render(parent, project)
+    assert kubernetes_versions(rendered)[1] == other
+    for found in (kubernetes_versions(rendered)[0], image_versions(machine_images(rendered)[0])[0]):
+        assert found.get("expirationDate") == date and ("expirationDate" in found) is (date is not None)
+        assert found["classification"] == "supported"
+
+
+def test_sections_without_versions_get_none() -> None:
+    """An empty list would be written into the status, which another writer's schema may refuse."""
+    project = {**_PARENT, "kubernetes": {"versions": [{"version": "1.30.0"}]}, "machineImages": [{"name": "own"}]}
+    rendered = render({"kubernetes": {}}, project)
+    assert rendered["kubernetes"] == {} and machine_images(rendered) == [{"name": "own"}]
+
+
+@pytest.mark.parametrize(("maximum", "expected"), [(0, 9), (1, 1), (12, 12)])
+def test_the_projects_limit_of_nodes_counts_if_it_has_one(maximum: int, expected: int) -> None:
+    """A project that is limited to one node would get the parent's limit."""
+    project = {**_PARENT, "limits": {"maxNodesTotal": maximum}}
+    assert render({"limits": {"maxNodesTotal": 9}}, project)["limits"] == {"maxNodesTotal": expected}
+
+
 def test_a_flavor_without_architecture_has_all_that_are_defined() -> None:
     """An image whose flavors name no architecture would fit no machine."""
     definitions = {"architecture": ["amd64", "arm64"], "gpu": ["yes"]}
