@@ -550,8 +550,8 @@ def test_a_large_object_whose_list_cannot_be_made_to_fit_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("free", "time", "fits"),
-    [(0, "2024-05-01T10:00:00Z", True), (1, "", False), (2, "", True)],
-    ids=["a time makes room", "a byte short", "just enough"],
+    [(0, "2024-05-01T10:00:00Z", True), (0, "", False), (1, "", False), (2, "", True)],
+    ids=["a time makes room", "full", "a byte short", "just enough"],
 )
 def test_an_object_that_fits_by_a_byte_is_written(free: int, time: str, fits: bool) -> None:
     """One byte too many and etcd takes no owner; one byte too careful and the object blocks the prune for nothing."""
@@ -562,6 +562,30 @@ def test_an_object_that_fits_by_a_byte_is_written(free: int, time: str, fits: bo
     decision = decide([entry("alice", "v1", time=time), entry("bob", "v0", time="")], rules, live)
     assert (decision.steps, decision.remaining) == ((COMBINED,) if fits else (), 1)
     assert fits or f"it has {ETCD_TAKES - free} bytes" in decision.refusal
+
+
+def times(decision: ObjectDecision) -> dict[str, str]:
+    return {each.manager: each.time for each in decision.entries}
+
+
+def test_only_as_many_times_go_as_make_room() -> None:
+    """Clients see from the times who wrote last; the oldest one says least."""
+    crd = b.crd(("v0", "v1", "v10"), unserved=("v1",), storage="v10", stored=("v1", "v10"))
+    rules = entry_policies(crd, Options(scope=Scope.UNSERVED))
+    live: dict[str, Any] = {"metadata": {}, "spec": {"color": "x" * LARGE}}
+    owners = [entry("alice", "v1", time="2025-05-01T10:00:00Z"), entry("bob", "v0", time="2024-05-01T10:00:00Z")]
+    assert times(decide(owners, rules, live)) == {"alice": "2025-05-01T10:00:00Z", "bob": ""}
+
+
+def test_a_time_makes_room_for_the_longer_name_of_the_version() -> None:
+    """The managedFields may keep their length while the object grows, by the name of its own version."""
+    crd = b.crd(("v1", "v100", "v10"), unserved=("v1", "v100"), storage="v10", stored=("v1", "v10"))
+    rules = entry_policies(crd, Options(scope=Scope.UNSERVED))
+    live: dict[str, Any] = {"metadata": {}, "spec": {"color": "x" * LARGE}}
+    owners = [entry("alice", "v1", time="2025-05-01T10:00:00Z"), entry("bob", "v100", time="2024-05-01T10:00:00Z")]
+    decision = decide(owners, rules, live)
+    assert rules.grows == 1, "one version's name gets longer by as much as the other's gets shorter"
+    assert times(decision) == {"alice": "2025-05-01T10:00:00Z", "bob": ""}
 
 
 SIZES = {"v1": b.struct(spec=b.struct(size=b.STRING)), "v2": b.struct(spec=b.struct(size=b.INTEGER))}
