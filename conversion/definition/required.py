@@ -7,14 +7,15 @@ The laws test whether the functions of a pair over several fields return a requi
 ``missing_where_kept`` checks rules with ``on_error="keep"``. If one fails, the other version shows the default of its
 schema. A required field without a default is missing: clients read an object without it, and an API server refuses the
 next write of the object at that version. These are notes, no defects: otherwise one such object would fail every list
-of its kind.
+of its kind. ``missing_where_made`` notes what is missing in an object that a moved field makes, since only the author
+knows whether there are such objects.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ __all__ = [
     "check_waivers",
     "is_guaranteed",
     "missing_where_kept",
+    "missing_where_made",
     "one_sided",
     "requiring",
 ]
@@ -300,15 +302,17 @@ def check_waivers(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: D
         elif isinstance(rule, Waiver) and not _is_required(roots[side], path):
             problem = f"is not required in {findings.version(side)}, so there is nothing to waive"
             findings.add(side, path, problem, f"Remove {rule.label}")
-        elif isinstance(rule, Waiver) and rule in rules and _is_kept(rules, side, path, roots[other]):
+        elif isinstance(rule, Waiver) and rule in rules and _is_kept(rules, side, path, roots):
             problem = f"is never missing in {findings.version(other)}, so there is nothing to waive"
             findings.add(side, path, problem, f"Remove {rule.label}")
 
 
-def _is_kept(rules: Sequence[Rule], side: Side, path: Path, source: Schema) -> bool:
+def _is_kept(rules: Sequence[Rule], side: Side, path: Path, roots: Mapping[Side, Schema]) -> bool:
     """Return whether a field is one that every object of the other version has, with the same value."""
-    counterpart = _counterpart(rules, side, path)
-    return bool(counterpart) and _is_always(source, counterpart)
+    source, counterpart = roots[opposite(side)], _counterpart(rules, side, path)
+    if not counterpart or not _is_always(source, counterpart):
+        return False
+    return all(path != missing for missing, _ in _left_out(rules, side, roots[side], source))
 
 
 def _counterpart(rules: Sequence[Rule], side: Side, path: Path) -> Path:
@@ -368,7 +372,10 @@ def _is_always(schema: Schema, path: Path) -> bool:
 
 
 _SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
-_FIX: Final = "Give the field a default in the schema, or let clients expect that it is missing"
+_FIX_KEPT: Final = "Give the field a default in the schema, or let clients expect that it is missing"
+_FIX_MADE: Final = (
+    "Say what it is there with rules.default and hides=False, or accept with rules.waive that it may be missing"
+)
 
 #: The object that rules apply to, on both sides: its schema, and the text of its path.
 _Scope = dict[Side, tuple[Schema | None, str]]
@@ -376,29 +383,77 @@ _Scope = dict[Side, tuple[Schema | None, str]]
 
 def missing_where_kept(kind: KindGraph) -> list[Diagnostic]:
     """Return a note for each required field that is missing if a rule of a kind fails; none without schemas."""
+    return _notes(kind, _kept, "is required, and missing where {rule} fails and keeps the value", _FIX_KEPT)
+
+
+def missing_where_made(kind: KindGraph) -> list[Diagnostic]:
+    """Return a note for each required field that is missing where a moved field alone makes the object around it.
+
+    Both versions may require the field in the object. But an object of the other version may lack the object, and have
+    the field that moves into it. None without schemas.
+    """
+    return _notes(kind, _made, "is required, and missing where {rule} alone makes the object around it", _FIX_MADE)
+
+
+#: Finds the fields that are missing in a scope, and the rule for each.
+_Missing = Callable[[Sequence[Rule], _Scope, Side], Iterator[tuple[Path, Rule]]]
+
+
+def _notes(kind: KindGraph, missing: _Missing, problem: str, fix: str) -> list[Diagnostic]:
     title = f"{kind.kind}.{kind.group}"
     found = []
     for spoke in kind.spokes.values():
         versions: dict[Side, str] = {"spoke": spoke.version, "hub": kind.hub}
         root: _Scope = {"spoke": (spoke.schema, ROOT), "hub": (kind.hub_schema, ROOT)}
-        for side, place, rule in _missing(spoke.rules, root):
-            if side == "spoke" or not kind.is_internal:
-                problem = f"is required, and missing where {rule.label} fails and keeps the value"
-                found.append(Diagnostic(title, versions[side], place, problem, _FIX))
+        for rules, scope in _scopes(spoke.rules, root):
+            for side in _SIDES if not kind.is_internal else _SIDES[:1]:
+                for path, rule in missing(rules, scope, side):
+                    place, said = shown(path, scope[side][1]), problem.format(rule=rule.label)
+                    found.append(Diagnostic(title, versions[side], place, said, fix))
     return list(dict.fromkeys(found))
 
 
-def _missing(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Side, str, Lens]]:
+def _scopes(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Sequence[Rule], _Scope]]:
+    yield rules, scope
     for rule in flattened(rules):
-        if isinstance(rule, Lens) and rule.on_error == "keep":
-            for side in _SIDES:
-                schema, around = scope[side]
-                for path in map(parse, rule.claims(side)):
-                    leaf, parent = schema_at(schema, path), schema_at(schema, path[:-1])
-                    if leaf is not None and parent is not None and path[-1] in parent.required and not leaf.has_default:
-                        yield side, shown(path, around), rule
-        elif isinstance(rule, ScopedRules):
-            yield from _missing(rule.rules, {side: _entered(rule, side, *scope[side]) for side in _SIDES})
+        if isinstance(rule, ScopedRules):
+            yield from _scopes(rule.rules, {side: _entered(rule, side, *scope[side]) for side in _SIDES})
+
+
+def _kept(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
+    schema, _ = scope[side]
+    for rule in flattened(rules):
+        if schema is not None and isinstance(rule, Lens) and rule.on_error == "keep":
+            yield from ((path, rule) for path in map(parse, rule.claims(side)) if _is_required(schema, path))
+
+
+def _made(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
+    (schema, _), (source, _) = scope[side], scope[opposite(side)]
+    if schema is not None and source is not None:
+        answered = [parse(text) for rule in rules if isinstance(rule, Waiver) for text in getattr(rule, side)]
+        yield from ((path, rule) for path, rule in _left_out(rules, side, schema, source) if path not in answered)
+
+
+def _left_out(rules: Sequence[Rule], side: Side, schema: Schema, source: Schema) -> Iterator[tuple[Path, Rule]]:
+    """Yield the required fields that an object lacks if a moved field alone makes it, each with the rule that moves."""
+    claims = [(parse(text), rule) for rule in rules for text in rule.claims(side)]
+    found: dict[Path, Rule] = {}
+    for path, rule in claims:
+        origins = [parse(text) for text in rule.claims(opposite(side))]
+        for around in (path[:length] for length in range(1, len(path)) if origins):
+            if schema_at(source, around) is None or any(_has_around(source, around, each) for each in origins):
+                continue
+            described = schema_at(schema, around)
+            for name in sorted(described.required if described is not None else ()):
+                required = (*around, name)
+                if _is_required(schema, required) and not any(starts_with(claim, required) for claim, _ in claims):
+                    found.setdefault(required, rule)
+    yield from found.items()
+
+
+def _has_around(source: Schema, around: Path, path: Path) -> bool:
+    """Return whether every object that has a value at a path also has an object at another path."""
+    return starts_with(path, around) or all(_is_always(source, around[:end]) for end in _beyond(around, path[:-1]))
 
 
 def _entered(rule: ScopedRules, side: Side, schema: Schema | None, around: str) -> tuple[Schema | None, str]:

@@ -17,7 +17,7 @@ from restow.conversion import Adopted, DefinitionError, Diagnostic, Graph
 from restow.conversion.definition.bounds import narrowed_bounds
 from restow.conversion.definition.losses import AcceptedList, RuleLoss, accepted_lists, rule_losses
 from restow.conversion.definition.opaque import OpaqueField, opaque_fields
-from restow.conversion.definition.required import missing_where_kept
+from restow.conversion.definition.required import missing_where_kept, missing_where_made
 from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
 from restow.migrator import list_crds
@@ -84,7 +84,11 @@ class _Checked:
     def notes(self) -> list[Diagnostic]:
         """Information that is not a defect: bounds that another version narrows, fields that failures leave."""
         kinds = () if self.graph is None else self.graph.kinds.values()
-        found = (note for kind in kinds for note in (*narrowed_bounds(kind), *missing_where_kept(kind)))
+        found = (
+            note
+            for kind in kinds
+            for note in (*narrowed_bounds(kind), *missing_where_kept(kind), *missing_where_made(kind))
+        )
         return [replace(note, fix=self.source.phrased(note.fix)) for note in found]
 
 

@@ -12,9 +12,11 @@ import yaml
 
 from restow.conversion import DefinitionError, Graph, Registry, rules
 from restow.conversion.definition.losses import Loss, rule_losses
+from restow.conversion.definition.required import missing_where_made
 from restow.conversion.explain import explain
 from restow.conversion.explain.roundtrip import round_trips
 from restow.conversion.model.errors import Diagnostic
+from restow.conversion.rules.model import Default
 from restow.conversion.testing import LawBroken, Laws
 from restow.crds import Crd
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, keyed, obj
@@ -231,6 +233,56 @@ def test_a_default_takes_nothing_away_that_is_required(rule: rules.Rule, hub_req
 
 WAIVED = rules.waive(hub="spec", acknowledge="none was ever made without")
 WITHOUT_SPEC = both(obj({"spec": obj({"a": TEXT})}), obj({"spec": obj({"a": TEXT})}, required=["spec"]))
+
+
+IN_A_BOX = obj({"box": obj({"kind": TEXT, "size": NUMBER}, required=["kind"])})
+BESIDE_IT = obj({"box": obj({"kind": TEXT}, required=["kind"]), "size": NUMBER})
+
+
+@pytest.mark.parametrize(
+    ("declared", "noted"),
+    [
+        ([rules.move("box.size", "size")], ["v1 .box.kind"]),
+        ([rules.default("box.size", 1, hub="size")], ["v1 .box.kind"]),
+        ([rules.move("box.size", "size"), rules.waive("box.kind", acknowledge="there are none")], []),
+        (
+            [rules.move("box.size", "size"), rules.default("box.kind", "x", omitted_in="hub", hides=False)],
+            [],
+        ),
+    ],
+    ids=["move", "default", "waived", "filled"],
+)
+def test_what_an_object_lacks_that_a_moved_field_makes_is_noted(declared: list[rules.Rule], noted: list[str]) -> None:
+    """Both versions require the field in an object that one may lack: a client could not write what it has read."""
+    graph = freeze({"v1": declared}, both(IN_A_BOX, BESIDE_IT))
+    found = missing_where_made(graph.kind(GROUP, KIND))
+    assert [f"{note.version} {note.path}" for note in found] == noted
+    thing = {"apiVersion": f"{GROUP}/v2", "kind": KIND, "metadata": {"name": "a"}, "size": 3}
+    is_filled = any(isinstance(rule, Default) and rule.value == "x" for rule in declared)
+    assert graph.convert(thing, f"{GROUP}/v1")["box"] == {"size": 3} | ({"kind": "x"} if is_filled else {})
+
+
+@pytest.mark.parametrize(
+    ("declared", "spoke", "hub"),
+    [
+        ([rules.move("box.size", "size")], {**IN_A_BOX, "required": ["box"]}, {**BESIDE_IT, "required": ["box"]}),
+        (
+            [rules.rename("box.size", "box.width")],
+            IN_A_BOX,
+            obj({"box": obj({"kind": TEXT, "width": NUMBER}, required=["kind"])}),
+        ),
+        (
+            [rules.move("box.size", "size"), rules.move("box.kind", "type")],
+            IN_A_BOX,
+            obj({"size": NUMBER, "type": TEXT}, required=["type"]),
+        ),
+    ],
+    ids=["always there", "moved inside", "made of two"],
+)
+def test_an_object_that_has_what_it_requires_is_not_noted(declared: list[rules.Rule], spoke: Any, hub: Any) -> None:
+    """A note that is no concern teaches its reader to skip the others."""
+    kind = freeze({"v1": declared}, both(spoke, hub)).kind(GROUP, KIND)
+    assert not missing_where_made(kind)
 
 
 def test_a_waiver_is_told_with_its_reason() -> None:
