@@ -368,6 +368,12 @@ def test_the_requests_of_each_kind_of_object(
     assert decide(found, rules).steps == steps
 
 
+def test_an_object_that_is_only_re_encoded_has_the_same_entries_afterwards() -> None:
+    """The answer is compared with them: without them every object would count as one whose owners were lost."""
+    for rules in (rules_for(reencode=True), rules_for(new_defaults=True)):
+        assert decide([ALICE_V2, BOB_V2], rules).entries == (ALICE_V2, BOB_V2)
+
+
 def test_a_kept_entry_of_a_removed_version_is_refused() -> None:
     """Re-encoding would wipe it and was asked for with ``keep``: the object must be named, not written."""
     decision = decide([ALICE_REMOVED, BOB_V2], rules_for(KEEP, reencode=True))

@@ -12,6 +12,7 @@ from restow.kube.errors import Conflict, Forbidden, KubeError
 from restow.kube.resources import CRDS
 from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.model import watermark
+from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase, Shard
 from restow.migrator.model.report import CrdReport
 from restow.migrator.requests.crdaccess import DELETED, CrdWatch
@@ -214,6 +215,38 @@ async def test_a_proof_that_the_server_refuses_is_a_warning() -> None:
     report = await conclude(server, RunStop())
     [warning] = report.warnings
     assert report.pruned and not report.unfinished and "the proof could not be left on" in warning
+
+
+GONE_WRONG = [AWAY, MigrationRefused("widgets has no storage version")]
+
+
+@pytest.mark.parametrize("error", GONE_WRONG, ids=["out of reach", "refused"])
+async def test_a_crd_that_cannot_be_read_after_the_prune_leaves_the_proof_to_the_next_run(error: Exception) -> None:
+    """The run would end as done without its proof, or its report would say that nothing was pruned."""
+    server = OneCrd(b.crd_document(stored=("v1", "v2")))
+    server.refusing = [CONFLICT, None]
+
+    def reading() -> None:
+        if server.patched:
+            raise error
+
+    server.reading = reading
+    report = await conclude(server, RunStop())
+    assert report.pruned and report.pruned_reason == "every object is stored at the storage version"
+    said = error.said if isinstance(error, KubeError) else str(error)
+    assert report.unfinished.startswith(f"the proof could not be left on {report.name}: ")
+    assert report.unfinished.endswith(f"{said}. Run again to leave it")
+
+
+async def test_a_proof_is_left_on_the_crd_as_it_was_pruned_alone() -> None:
+    """A change between prune and proof may have let objects be stored at another version again."""
+    server = OneCrd(b.crd_document(stored=("v1", "v2")))
+    before = server.document["metadata"]["resourceVersion"]
+    await conclude(server, RunStop())
+    prune, proof = (each.body for each in server.patched)
+    assert prune["metadata"]["resourceVersion"] == before
+    assert int(proof["metadata"]["resourceVersion"]) > int(before)
+    assert proof["metadata"]["resourceVersion"] < server.document["metadata"]["resourceVersion"]
 
 
 async def test_a_crd_that_was_deleted_meanwhile_ends_the_run_with_a_sentence() -> None:
