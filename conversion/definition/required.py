@@ -373,9 +373,6 @@ def _is_always(schema: Schema, path: Path) -> bool:
 
 _SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
 _FIX_KEPT: Final = "Give the field a default in the schema, or let clients expect that it is missing"
-_FIX_MADE: Final = (
-    "Say what it is there with rules.default and hides=False, or accept with rules.waive that it may be missing"
-)
 
 #: The object that rules apply to, on both sides: its schema, and the text of its path.
 _Scope = dict[Side, tuple[Schema | None, str]]
@@ -383,7 +380,8 @@ _Scope = dict[Side, tuple[Schema | None, str]]
 
 def missing_where_kept(kind: KindGraph) -> list[Diagnostic]:
     """Return a note for each required field that is missing if a rule of a kind fails; none without schemas."""
-    return _notes(kind, _kept, "is required, and missing where {rule} fails and keeps the value", _FIX_KEPT)
+    problem = "is required, and missing where {rule} fails and keeps the value"
+    return _notes(kind, _kept, problem, lambda _side, _path: _FIX_KEPT)
 
 
 def missing_where_made(kind: KindGraph) -> list[Diagnostic]:
@@ -392,14 +390,25 @@ def missing_where_made(kind: KindGraph) -> list[Diagnostic]:
     Both versions may require the field in the object. But an object of the other version may lack the object, and have
     the field that moves into it. None without schemas.
     """
-    return _notes(kind, _made, "is required, and missing where {rule} alone makes the object around it", _FIX_MADE)
+    problem = "is required, and missing where {rule} alone makes the object around it"
+    return _notes(kind, _made, problem, _advice_left_out)
 
 
 #: Finds the fields that are missing in a scope, and the rule for each.
 _Missing = Callable[[Sequence[Rule], _Scope, Side], Iterator[tuple[Path, Rule]]]
 
 
-def _notes(kind: KindGraph, missing: _Missing, problem: str, fix: str) -> list[Diagnostic]:
+def _advice_left_out(side: Side, path: Path) -> str:
+    text = ".".join(path)
+    filled = 'omitted_in="hub", hides=False' if side == "spoke" else "hides=False"
+    place = f'"{text}"' if side == "spoke" else f'hub="{text}"'
+    return (
+        f'Say what it is there with rules.default("{text}", …, {filled}), '
+        f'or accept with rules.waive({place}, acknowledge="why") that it may be missing'
+    )
+
+
+def _notes(kind: KindGraph, missing: _Missing, problem: str, fix: Callable[[Side, Path], str]) -> list[Diagnostic]:
     title = f"{kind.kind}.{kind.group}"
     found = []
     for spoke in kind.spokes.values():
@@ -409,7 +418,7 @@ def _notes(kind: KindGraph, missing: _Missing, problem: str, fix: str) -> list[D
             for side in _SIDES if not kind.is_internal else _SIDES[:1]:
                 for path, rule in missing(rules, scope, side):
                     place, said = shown(path, scope[side][1]), problem.format(rule=rule.label)
-                    found.append(Diagnostic(title, versions[side], place, said, fix))
+                    found.append(Diagnostic(title, versions[side], place, said, fix(side, path)))
     return list(dict.fromkeys(found))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -257,6 +258,9 @@ def test_what_an_object_lacks_that_a_moved_field_makes_is_noted(declared: list[r
     graph = freeze({"v1": declared}, both(IN_A_BOX, BESIDE_IT))
     found = missing_where_made(graph.kind(GROUP, KIND))
     assert [f"{note.version} {note.path}" for note in found] == noted
+    for note, number in itertools.product(found, (0, 1)):
+        followed = freeze({"v1": [*declared, advised(note, number, "x")]}, both(IN_A_BOX, BESIDE_IT))
+        assert not missing_where_made(followed.kind(GROUP, KIND))
     thing = {"apiVersion": f"{GROUP}/v2", "kind": KIND, "metadata": {"name": "a"}, "size": 3}
     is_filled = any(isinstance(rule, Default) and rule.value == "x" for rule in declared)
     assert graph.convert(thing, f"{GROUP}/v1")["box"] == {"size": 3} | ({"kind": "x"} if is_filled else {})
