@@ -30,7 +30,7 @@ from restow.kube.errors import Forbidden, describe_failure
 from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Deleted, Item, Listed, Modified, WatchEvent
 
-__all__ = ["Look", "Places"]
+__all__ = ["Look", "Places", "problem_of"]
 
 _log = logging.getLogger(__name__)
 

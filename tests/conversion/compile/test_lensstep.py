@@ -112,7 +112,7 @@ def test_a_removed_group_is_merged_as_an_empty_one_if_the_rule_has_a_merge() -> 
     [({"is": 1}, ABSENT, 1), ({"shown": "x"}, "x", ABSENT), ({"is": None, "shown": None}, None, None)],
 )
 def test_merge_gets_what_was_shown_and_what_was_kept(entry: dict[str, Any], was: Any, kept: Any) -> None:
-    """Null for a field that was absent would make the author restore a value that nobody wrote."""
+    """If the merge got null for an absent field, it would restore a null that no client has written."""
     seen: list[Any] = []
 
     def merge(*arguments: Any) -> Any:
