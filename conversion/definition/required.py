@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from restow.conversion.compile.graph import KindGraph
-from restow.conversion.definition.advice import Spot, example
+from restow.conversion.definition.advice import Spot, argument, example
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
@@ -399,11 +399,11 @@ _Missing = Callable[[Sequence[Rule], _Scope, Side], Iterator[tuple[Path, Rule]]]
 
 
 def _advice_left_out(side: Side, path: Path) -> str:
-    text = ".".join(path)
+    field = argument(path)
     filled = 'omitted_in="hub", hides=False' if side == "spoke" else "hides=False"
-    place = f'"{text}"' if side == "spoke" else f'hub="{text}"'
+    place = field if side == "spoke" else f"hub={field}"
     return (
-        f'Say what it is there with rules.default("{text}", …, {filled}), '
+        f"Say what it is there with rules.default({field}, …, {filled}), "
         f'or accept with rules.waive({place}, acknowledge="why") that it may be missing'
     )
 
