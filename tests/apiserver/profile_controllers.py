@@ -16,6 +16,7 @@ from restow.kube.clock import Clock
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import Conflict, NotFound
 from restow.kube.resources import EVENTS, Resource
+from restow.kube.retry import with_retries
 from tests.apiserver.kind import Document, until
 from tests.apiserver.profile_api import Api
 
@@ -239,9 +240,9 @@ class World:
         ]
 
     async def clear(self) -> None:
-        """Delete everything, finalizers or not."""
+        """Delete everything, finalizers or not; an API server that has just started may ask for a little time."""
         for kind in ("Shoot", "NamespacedCloudProfile", "CloudProfile"):
-            for item in (await self.cluster.list_page(self.api.at(kind))).json()["items"]:
+            for item in (await with_retries(self.cluster).list_page(self.api.at(kind))).json()["items"]:
                 with suppress(NotFound):
                     await self.release(item | {"kind": kind})
                     await self.api.delete(item | {"kind": kind})

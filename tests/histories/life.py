@@ -20,6 +20,7 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, Conflict, NotFound
 from restow.kube.resources import CRDS, Resource
+from restow.kube.retry import with_retries
 from tests.apiserver.kind import CANARY, Document, Kind, until
 from tests.faults.history import History
 from tests.histories.drawing import Act, Step, Way
@@ -296,7 +297,7 @@ class Life(Kind):
     async def _recreate(self) -> None:
         """Delete the CRD with its objects, and create both again from a copy without uids, as a backup tool does."""
         crd, version = await self.crd(), await self._served()
-        objects = (await self.cluster.list_page(self.at(version))).json()["items"]
+        objects = (await with_retries(self.cluster).list_page(self.at(version))).json()["items"]
         await self.cluster.delete(CRDS, self.name)
         await until(self.gone, f"{self.name} is not gone")
         kept = {"name": self.name, "annotations": crd["metadata"].get("annotations") or {}}
