@@ -232,7 +232,8 @@ def pair(
     ``forget(value)`` returns whether a value of the spoke need not be restored, because ``up`` keeps its whole meaning:
     another spelling (``300s`` for ``5m``), or a form that the spoke's schema refuses and that offline conversion
     corrects. Such a value is lost permanently, so ``acknowledge`` must say why this is no loss. The laws check that the
-    restored value means the same to ``up``.
+    restored value means the same to ``up``. If ``up`` gives ABSENT for it, an object that has nothing else is lost with
+    it.
 
     ``reads`` names further hub fields (relative to the scope; ``$.status.x`` from the root of the object). ``down``
     gets their values as further arguments, ABSENT where missing. Inside ``each``, ``$.status.items[].x`` is that list's

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from restow.conversion import Graph, rules
+from restow.conversion import ABSENT, Graph, rules
 from restow.conversion.testing import Laws
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
 
@@ -169,6 +169,29 @@ def test_an_object_of_dropped_fields_stays_where_the_other_version_implies_one(n
     assert shown["net"] == {"tier": 7, **back}
     assert graph.convert(shown, f"{GROUP}/v1") == at("v1", {"net": back})
     Laws(graph.kind(GROUP, KIND)).round_trip(at("v1", {"net": net}), "v2")
+
+
+@pytest.mark.parametrize("around", ["inside", "paths"])
+@pytest.mark.parametrize("tier", [[], [7]])
+def test_an_object_of_nothing_but_a_forgotten_value_goes_with_it(around: str, tier: list[int]) -> None:
+    """``pair`` and docs/conversion.md say so; the other version must look the same after the way there and back."""
+    prefix = "" if around == "inside" else "net."
+    same = f"{prefix}off"
+    acknowledged = {"forget": lambda value: not value, "acknowledge": "false means the same as nothing"}
+    made = [rules.constant(hub=f"{prefix}tier", value=value) for value in tier]
+    made.append(rules.pair(same, same, up=lambda value: value or ABSENT, down=bool, loses="both", **acknowledged))
+    boolean = {"type": "boolean"}
+    graph = graph_of(
+        made if prefix else [rules.inside("net", made)],
+        obj({"net": obj({"off": boolean})}),
+        obj({"net": obj({"off": boolean} | ({"tier": NUMBER} if tier else {}))}),
+    )
+    shown = graph.convert(at("v1", {"net": {"off": False}}), f"{GROUP}/v2")
+    back = graph.convert(shown, f"{GROUP}/v1")
+    assert "net" not in back
+    assert graph.convert(back, f"{GROUP}/v2").get("net") == shown.get("net")
+    whole = at("v1", {"net": {"off": True}})
+    assert graph.convert(graph.convert(whole, f"{GROUP}/v2"), f"{GROUP}/v1") == whole
 
 
 def test_what_an_object_was_counts_only_while_it_is_as_it_was_shown() -> None:
