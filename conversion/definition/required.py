@@ -2,30 +2,24 @@
 
 A required field is guaranteed if the other version requires it too, or has a default for it. Otherwise a rule must
 define the meaning of its absence (``rules.default``, ``rules.constant``), or allow it to be missing (``rules.waive``).
-The laws test whether the functions of a pair over several fields return a required one.
-
-``missing_where_kept`` checks rules with ``on_error="keep"``. If one fails, the other version shows the default of its
-schema. A required field without a default is missing: clients read an object without it, and an API server refuses the
-next write of the object at that version. These are notes, no defects: otherwise one such object would fail every list
-of its kind. ``missing_where_made`` notes what is missing in an object that a moved field makes, since only the author
-knows whether there are such objects.
+The laws test whether the functions of a pair over several fields return a required one. Fields that may be missing
+without a defect are in ``restow.conversion.definition.missing``.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from restow.conversion.compile.graph import KindGraph
-from restow.conversion.definition.advice import Spot, argument, example
+from restow.conversion.definition.advice import Spot, example
 from restow.conversion.definition.diagnostics import DiagnosticCollector
-from restow.conversion.model.errors import Diagnostic
+from restow.conversion.definition.missing import beyond, is_always, is_required, left_out
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.branches import When, flattened
+from restow.conversion.rules.branches import When
 from restow.conversion.rules.model import (
     Constant,
     Default,
@@ -39,7 +33,6 @@ from restow.conversion.rules.model import (
     opposite,
 )
 from restow.crds import Schema
-from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
 
@@ -49,8 +42,6 @@ __all__ = [
     "check_made",
     "check_waivers",
     "is_guaranteed",
-    "missing_where_kept",
-    "missing_where_made",
     "one_sided",
     "requiring",
 ]
@@ -122,7 +113,7 @@ def one_sided(
         is_open = roots[other].is_declared(key) and not roots[side].is_declared(key) and (key,) not in claims[other]
         if is_open and _identifying(other, key, roots, claims) == path[0]:
             return _other_key(other, key, roots, claims, findings)
-    if _is_required(roots[side], path) and schema_at(roots[other], path[:-1]) is not None:
+    if is_required(roots[side], path) and schema_at(roots[other], path[:-1]) is not None:
         constant = _constant(side, spot, example(schema_at(roots[side], path)))
         version = findings.version(other)
         return f"Map it with a rule, or say what it is in objects made at {version} with {constant}{spot.note}"
@@ -201,11 +192,11 @@ def _filled(value: Any, path: Path, filled: Any) -> Any:
 
 def _check_omittable(rule: Default, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> None:
     omitted = parse(getattr(rule, rule.omitted_in)[0])
-    if not _is_required(roots[rule.omitted_in], omitted):
+    if not is_required(roots[rule.omitted_in], omitted):
         return
     problem = f"is required, but {rule.label} leaves it out where it is {rule.value!r}"
     fix = f'Say omitted_in="{rule.filled_in}", since {findings.version(rule.filled_in)} is what may leave it out'
-    if _is_required(roots[rule.filled_in], path):
+    if is_required(roots[rule.filled_in], path):
         fix = "Remove the rule: both versions always have the field"
         if rule.spoke != rule.hub:
             fix = f'Use rules.move("{rule.spoke[0]}", "{rule.hub[0]}"): both versions always have the field'
@@ -217,7 +208,7 @@ def check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: Diagn
     side: Side = "spoke" if rule.spoke else "hub"
     path = parse(rule.claims(side)[0])
     root, other = (spoke, hub) if side == "spoke" else (hub, spoke)
-    if not _is_required(root, path) or schema_at(other, path[:-1]) is None or findings.is_answered(side, path):
+    if not is_required(root, path) or schema_at(other, path[:-1]) is None or findings.is_answered(side, path):
         return
     spot = findings.spot(path, path)
     constant = _constant(side, spot, example(schema_at(root, path)))
@@ -235,7 +226,7 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Diag
     for side, schema, other, source in sides:
         claims = [parse(text) for rule in rules for text in rule.claims(side)]
         for made in dict.fromkeys(path[:length] for path in claims for length in range(1, len(path))):
-            if schema_at(source, made) is None and _is_required(schema, made):
+            if schema_at(source, made) is None and is_required(schema, made):
                 fillers = [rule for rule in rules if any(starts_with(parse(text), made) for text in rule.claims(side))]
                 if any(_is_sure(rule, other, source, made[:-1]) for rule in fillers):
                     continue
@@ -294,25 +285,24 @@ def _shown_default(side: Side, rule: Rule, field: Schema | None, findings: Diagn
 def check_waivers(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
     """Report waivers of fields that do not exist, or cannot be missing; called after all other checks."""
     roots: dict[Side, Schema] = {"spoke": spoke, "hub": hub}
+    missing = {side: {path for path, _ in left_out(rules, side, roots[side], roots[opposite(side)])} for side in roots}
     for (side, path), rule in findings.answered.items():
-        other = opposite(side)
+        other, is_missing = opposite(side), path in missing[side]
         if schema_at(roots[side], path) is None:
             problem = f"{rule.label} names a field that the schema does not declare"
             findings.add(side, path, problem, "Correct the path")
-        elif isinstance(rule, Waiver) and not _is_required(roots[side], path):
+        elif isinstance(rule, Waiver) and not is_required(roots[side], path):
             problem = f"is not required in {findings.version(side)}, so there is nothing to waive"
             findings.add(side, path, problem, f"Remove {rule.label}")
-        elif isinstance(rule, Waiver) and rule in rules and _is_kept(rules, side, path, roots):
+        elif isinstance(rule, Waiver) and rule in rules and not is_missing and _is_kept(rules, side, path, roots):
             problem = f"is never missing in {findings.version(other)}, so there is nothing to waive"
             findings.add(side, path, problem, f"Remove {rule.label}")
 
 
 def _is_kept(rules: Sequence[Rule], side: Side, path: Path, roots: Mapping[Side, Schema]) -> bool:
     """Return whether a field is one that every object of the other version has, with the same value."""
-    source, counterpart = roots[opposite(side)], _counterpart(rules, side, path)
-    if not counterpart or not _is_always(source, counterpart):
-        return False
-    return all(path != missing for missing, _ in _left_out(rules, side, roots[side], source))
+    counterpart = _counterpart(rules, side, path)
+    return bool(counterpart) and is_always(roots[opposite(side)], counterpart)
 
 
 def _counterpart(rules: Sequence[Rule], side: Side, path: Path) -> Path:
@@ -342,12 +332,7 @@ def _counterpart(rules: Sequence[Rule], side: Side, path: Path) -> Path:
 def requiring(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path) -> frozenset[Side]:
     """Return the versions that require a field of these objects; neither requires the object itself."""
     ends: tuple[tuple[Side, Schema, Path], ...] = (("spoke", spoke, spoke_path), ("hub", hub, hub_path))
-    return frozenset(side for side, schema, path in ends if path and _is_required(schema, path))
-
-
-def _is_required(schema: Schema, path: Path) -> bool:
-    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
-    return around is not None and field is not None and path[-1] in around.required and not field.has_default
+    return frozenset(side for side, schema, path in ends if path and is_required(schema, path))
 
 
 def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
@@ -355,123 +340,4 @@ def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
     if not isinstance(rule, Move | Lens | ScopedRules):
         return False
     paths = [parse(text) for text in rule.claims(side)]
-    return any(all(_is_always(schema, path[:length]) for length in _beyond(path, around)) for path in paths)
-
-
-def _beyond(path: Path, around: Path) -> range:
-    """Return the lengths of the prefixes of ``path`` that are no prefixes of ``around``."""
-    common = 0
-    while common < min(len(path) - 1, len(around)) and path[common] == around[common]:
-        common += 1
-    return range(common + 1, len(path) + 1)
-
-
-def _is_always(schema: Schema, path: Path) -> bool:
-    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
-    return around is not None and (path[-1] in around.required or (field is not None and field.has_default))
-
-
-_SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
-_FIX_KEPT: Final = "Give the field a default in the schema, or let clients expect that it is missing"
-
-#: The object that rules apply to, on both sides: its schema, and the text of its path.
-_Scope = dict[Side, tuple[Schema | None, str]]
-
-
-def missing_where_kept(kind: KindGraph) -> list[Diagnostic]:
-    """Return a note for each required field that is missing if a rule of a kind fails; none without schemas."""
-    problem = "is required, and missing where {rule} fails and keeps the value"
-    return _notes(kind, _kept, problem, lambda _side, _path: _FIX_KEPT)
-
-
-def missing_where_made(kind: KindGraph) -> list[Diagnostic]:
-    """Return a note for each required field that is missing where a moved field alone makes the object around it.
-
-    Both versions may require the field in the object. But an object of the other version may lack the object, and have
-    the field that moves into it. None without schemas.
-    """
-    problem = "is required, and missing where {rule} alone makes the object around it"
-    return _notes(kind, _made, problem, _advice_left_out)
-
-
-#: Finds the fields that are missing in a scope, and the rule for each.
-_Missing = Callable[[Sequence[Rule], _Scope, Side], Iterator[tuple[Path, Rule]]]
-
-
-def _advice_left_out(side: Side, path: Path) -> str:
-    field = argument(path)
-    filled = 'omitted_in="hub", hides=False' if side == "spoke" else "hides=False"
-    place = field if side == "spoke" else f"hub={field}"
-    return (
-        f"Say what it is there with rules.default({field}, …, {filled}), "
-        f'or accept with rules.waive({place}, acknowledge="why") that it may be missing'
-    )
-
-
-def _notes(kind: KindGraph, missing: _Missing, problem: str, fix: Callable[[Side, Path], str]) -> list[Diagnostic]:
-    title = f"{kind.kind}.{kind.group}"
-    found = []
-    for spoke in kind.spokes.values():
-        versions: dict[Side, str] = {"spoke": spoke.version, "hub": kind.hub}
-        root: _Scope = {"spoke": (spoke.schema, ROOT), "hub": (kind.hub_schema, ROOT)}
-        for rules, scope in _scopes(spoke.rules, root):
-            for side in _SIDES if not kind.is_internal else _SIDES[:1]:
-                for path, rule in missing(rules, scope, side):
-                    place, said = shown(path, scope[side][1]), problem.format(rule=rule.label)
-                    found.append(Diagnostic(title, versions[side], place, said, fix(side, path)))
-    return list(dict.fromkeys(found))
-
-
-def _scopes(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Sequence[Rule], _Scope]]:
-    yield rules, scope
-    for rule in flattened(rules):
-        if isinstance(rule, ScopedRules):
-            yield from _scopes(rule.rules, {side: _entered(rule, side, *scope[side]) for side in _SIDES})
-
-
-def _kept(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
-    schema, _ = scope[side]
-    for rule in flattened(rules):
-        if schema is not None and isinstance(rule, Lens) and rule.on_error == "keep":
-            yield from ((path, rule) for path in map(parse, rule.claims(side)) if _is_required(schema, path))
-
-
-def _made(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
-    (schema, _), (source, _) = scope[side], scope[opposite(side)]
-    if schema is not None and source is not None:
-        answered = [parse(text) for rule in rules if isinstance(rule, Waiver) for text in getattr(rule, side)]
-        yield from ((path, rule) for path, rule in _left_out(rules, side, schema, source) if path not in answered)
-
-
-def _left_out(rules: Sequence[Rule], side: Side, schema: Schema, source: Schema) -> Iterator[tuple[Path, Rule]]:
-    """Yield the required fields that an object lacks if a moved field alone makes it, each with the rule that moves."""
-    claims = [(parse(text), rule) for rule in rules for text in rule.claims(side)]
-    found: dict[Path, Rule] = {}
-    for path, rule in claims:
-        origins = [parse(text) for text in rule.claims(opposite(side))]
-        for around in (path[:length] for length in range(1, len(path)) if origins):
-            if schema_at(source, around) is None or any(_has_around(source, around, each) for each in origins):
-                continue
-            described = schema_at(schema, around)
-            for name in sorted(described.required if described is not None else ()):
-                required = (*around, name)
-                if _is_required(schema, required) and not any(starts_with(claim, required) for claim, _ in claims):
-                    found.setdefault(required, rule)
-    yield from found.items()
-
-
-def _has_around(source: Schema, around: Path, path: Path) -> bool:
-    """Return whether every object that has a value at a path also has an object at another path."""
-    return starts_with(path, around) or all(_is_always(source, around[:end]) for end in _beyond(around, path[:-1]))
-
-
-def _entered(rule: ScopedRules, side: Side, schema: Schema | None, around: str) -> tuple[Schema | None, str]:
-    path = parse(rule.claims(side)[0])
-    inner, place = schema_at(schema, path), shown(path, around)
-    match rule.container:
-        case "list":
-            return inner and inner.items, items_path(place)
-        case "map":
-            return inner and inner.values, values_path(place)
-        case _:
-            return inner, place
+    return any(all(is_always(schema, path[:length]) for length in beyond(path, around)) for path in paths)

@@ -16,8 +16,8 @@ from restow.cli.session import Session, run
 from restow.conversion import Adopted, DefinitionError, Diagnostic, Graph
 from restow.conversion.definition.bounds import narrowed_bounds
 from restow.conversion.definition.losses import AcceptedList, RuleLoss, accepted_lists, rule_losses
+from restow.conversion.definition.missing import missing_where_kept, missing_where_made
 from restow.conversion.definition.opaque import OpaqueField, opaque_fields
-from restow.conversion.definition.required import missing_where_kept, missing_where_made
 from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
 from restow.migrator import list_crds

@@ -10,7 +10,7 @@ import pytest
 from restow.conversion import ABSENT, Graph, Registry, RuleFailed, rules
 from restow.conversion.compile.collections import MOST_LEVELS
 from restow.conversion.definition.losses import rule_losses
-from restow.conversion.definition.required import missing_where_kept
+from restow.conversion.definition.missing import missing_where_kept
 from restow.conversion.explain import LeafEnding, explain
 from restow.conversion.model.errors import kept_values
 from restow.conversion.reviews.admission import (

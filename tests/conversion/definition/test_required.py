@@ -13,7 +13,7 @@ import yaml
 
 from restow.conversion import DefinitionError, Graph, Registry, rules
 from restow.conversion.definition.losses import Loss, rule_losses
-from restow.conversion.definition.required import missing_where_made
+from restow.conversion.definition.missing import missing_where_made
 from restow.conversion.explain import explain
 from restow.conversion.explain.roundtrip import round_trips
 from restow.conversion.model.errors import Diagnostic

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from restow.conversion import Graph, rules
-from restow.conversion.definition.required import missing_where_made
+from restow.conversion.definition.missing import missing_where_made
 from restow.conversion.testing import Laws, objects, partial_objects
 from restow.conversion.testing.functions import failing
 from restow.crds import Crd, Schema
