@@ -176,7 +176,7 @@ status:
 """,
 }
 
-#: GEP-25's manifests. Two slips of its text are mended, which Gardener refuses as well: its versions of images are
+#: GEP-25's manifests. Two slips of its text are corrected, which Gardener refuses as well: its versions of images are
 #: numbers in YAML (16.4), and one of its dates is none (2023-08-8T23:59:59Z).
 GEP_25 = {
     "parent": """\
@@ -262,7 +262,7 @@ def load(text: str, version: str | None = None) -> Document:
 
 
 def table(name: str) -> dict[str, Document]:
-    """Read a table of manifests that lies beside this module, by the names of its cases."""
+    """Read a table of manifests that lies next to this module, by the names of its cases."""
     [cases] = load_documents((Path(__file__).parent / name).read_text())
     named = {case["case"]: case for case in cases}
     assert len(named) == len(cases), f"{name} has two cases of one name"

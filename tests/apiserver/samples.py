@@ -38,7 +38,7 @@ class Sample:
         canaries: a minimal valid spec at each version.
         objects: writes by object name.
         lossy: objects that use fields which v1beta2 does not have.
-        both_served: whether v1beta2 is served from the start, beside the storage version v1beta1.
+        both_served: whether v1beta2 is served from the start, next to the storage version v1beta1.
     """
 
     file: str

@@ -90,8 +90,8 @@ async def test_a_converter_that_fails_ends_the_run_in_order_and_by_name(
         assert report.refused or "Faulty.convert raised" in report.unfinished
         assert await catalogs.stored_versions() == ["v1", "v2"]
 
-    survey_of = await plan(cluster, crd, NOW, Faulty(inner, "raises"), sample=None)
-    assert any("Faulty.convert raised KeyError" in finding.message for finding in survey_of.findings.listed)
+    planned = await plan(cluster, crd, NOW, Faulty(inner, "raises"), sample=None)
+    assert any("Faulty.convert raised KeyError" in finding.message for finding in planned.findings.listed)
     told: list[MigrationDetails] = []
     migrator = Migrator(cluster, [catalogs.name], NOW, hooks=[told.append], converters=Faulty(inner, "raises"))
     assert (await migrator.reconcile(catalogs.name)).requeue_after

@@ -201,7 +201,7 @@ async def test_yaml_says_what_json_says(command: str, due: Kind, cli: Cli) -> No
     found, same = plain.json, other.yaml
     for each in found.get("crds", []) + same.get("crds", []):
         each.pop("durationSeconds", None)
-        each.get("cost", {}).pop("estimate", None)  # measured anew each time
+        each.get("cost", {}).pop("estimate", None)  # measured each time
     assert found == same
     assert found
 
@@ -398,7 +398,7 @@ async def test_prune_alone(due: Kind, cli: Cli) -> None:
 
 
 async def test_the_report_is_written_to_a_file_too(due: Kind, cli: Cli, tmp_path: Path) -> None:
-    """A Job keeps its report beside its log, whatever it prints."""
+    """A Job keeps its report next to its log, whatever it prints."""
     file = tmp_path / "report.json"
     ran = await cli("migrate", due.name, "--settle", "0", "-o", "json", "--report", file)
     assert json.loads(file.read_text()) == ran.json

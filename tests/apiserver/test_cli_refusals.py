@@ -163,7 +163,7 @@ class TestServersAndCredentials:
         ],
     )
     async def test_broken_kubeconfigs(self, old: str, new: str, said: str, admin: str, tmp_path: Path) -> None:
-        """A kubeconfig that was cut, or mended by hand."""
+        """A kubeconfig that was cut, or repaired by hand."""
         config = tmp_path / "config"
         config.write_text(admin.replace(old, new))
         refusal = (await run("plan", "widgets.example.com", config)).refusal

@@ -131,7 +131,7 @@ async def test_a_restart_loses_no_stage(world: World, watched: Watched, time: Fi
 
 
 async def test_rendering_follows_the_parent(world: World, watched: Watched, time: FixedTime) -> None:
-    """A NamespacedCloudProfile waits for its parent, and is rendered anew when the parent or time changes it."""
+    """A NamespacedCloudProfile waits for its parent, and is rendered again when the parent or time changes it."""
     override = {"versions": [version("1.30.1", ("expired", time.after(days=60)))]}
     await world.child("b", "a", kubernetes=override)
     async with running(watched, time):
@@ -199,7 +199,7 @@ async def test_a_shoot_of_the_last_moment_holds_its_profile(world: World, watche
     lists = watched.list_page
 
     async def blind(resource: Resource, namespace: str | None = None, **more: Any) -> Any:
-        """What the mirror lists of Shoots is old: there are none."""
+        """What the informer lists of Shoots is old: there are none."""
         if resource.plural == "shoots" and "fieldSelector" not in (more.get("params") or {}):
             return await lists(resource, "kube-system", **more)
         return await lists(resource, namespace, **more)

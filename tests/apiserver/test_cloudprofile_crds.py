@@ -379,7 +379,7 @@ async def test_what_v1beta2_takes(api: Api, name: str) -> None:
 @at_v1beta1
 @pytest.mark.parametrize("name", taken_at("v1beta1"))
 async def test_what_v1beta1_takes(api: Api, name: str) -> None:
-    """Likewise, and what a conversion from v1beta2 may leave."""
+    """The same, and what a conversion from v1beta2 may leave."""
     case = TAKEN[name]
     made = await api.rehearse(api.manifest(case["kind"], "taken", case["spec"]))
     assert_kept(case["spec"], made["spec"])
@@ -507,7 +507,7 @@ BROKEN: dict[str, tuple[str, Document, list[str]]] = {
     ),
     "stage": (PROFILE, kubernetes("retired"), []),
     "version": (PROFILE, kubernetes(version="v1.30"), []),
-    "beside something undeclared": (
+    "with something undeclared": (
         PROFILE,
         image(
             lifecycle=lifecycle("supported", "preview"),
@@ -517,7 +517,7 @@ BROKEN: dict[str, tuple[str, Document, list[str]]] = {
         [f"{IMAGE_VERSION}.lifecycle: Invalid value: {ORDER}"],
     ),
     "bastion": (PROFILE, kubernetes() | {"bastion": {"machineType": {"name": "gone"}}}, []),
-    "bastion beside something undeclared": (
+    "bastion with something undeclared": (
         PROFILE,
         kubernetes() | {"bastion": {"machineType": {"name": "gone"}}, "providerConfig": {"a": 1}},
         [],
@@ -574,7 +574,7 @@ async def test_what_is_broken_already_blocks_no_change_of_something_else(api: Ap
 
 @at_v1beta1
 async def test_a_shoot_of_two_profiles_can_still_be_changed_elsewhere(api: Api) -> None:
-    """Beside fields that are not declared the server takes a spec for changed, and would refuse every write."""
+    """With undeclared fields in it, the server takes a spec for changed, and would refuse every write."""
     shipped = alone("v1beta1")
     await put_crds(api, {name: lenient(each) for name, each in shipped.items()}, judging=False)
     two = {"cloudProfile": {"name": "a"}, "cloudProfileName": "b", "provider": {"infrastructureConfig": {"c": 1}}}

@@ -42,7 +42,7 @@ async def family(kubeconfig: Path, etcd: Etcd, tmp_path_factory: pytest.TempPath
         yield made
 
 
-#: What each client says beside the versions, all the time.
+#: What each client sets besides the versions, all the time.
 MARKS: dict[str, Document] = {"v1beta1": {"type": "local"}, "v1beta2": {"limits": {"maxNodesTotal": 9}}}
 
 

@@ -42,7 +42,7 @@ class Upgrade:
         """The schemas of v1beta1 and v1beta2."""
         return rooted(self.kind.schemas["v1beta1"]), rooted(self.kind.schemas["v1beta2"])
 
-    async def survey(self, **options: Any) -> MigrationPlan:
+    async def plan(self, **options: Any) -> MigrationPlan:
         """What ``restow plan`` finds."""
         read = await read_crd(self.kind.cluster, self.kind.name)
         return await plan(self.kind.cluster, read.crd, Options(**options))
@@ -95,11 +95,11 @@ async def test_a_whole_upgrade_keeps_every_field_and_owner(cluster: HttpCluster,
 
 async def the_plan_names_what_is_lost(upgraded: Upgrade) -> None:
     """Exactly the fields that stored objects use and v1beta2 lacks, with the number of objects; no write is sent."""
-    quiet = await upgraded.survey(namespace="default")
+    quiet = await upgraded.plan(namespace="default")
     assert not quiet.lost_fields and not quiet.warnings
     _old, new = upgraded.schemas
     expected = Counter(path for found in upgraded.before.values() for path in set(unknown(found, new)))
-    found = await upgraded.survey()
+    found = await upgraded.plan()
     assert found.lost_fields == expected and (expected or not upgraded.sample.lossy)
     for path in expected:
         assert any(path in warning for warning in found.warnings), path
@@ -180,7 +180,7 @@ async def test_an_object_whose_map_became_a_list_is_left_alone(cluster: HttpClus
     plain = (applied("argocd", spec={"paused": True}), status("capi", phase="Provisioned"))
     sample = replace(CLUSTERS, objects={"spread": spread, "plain": plain}, lossy=frozenset())
     async with upgrade(cluster, etcd, sample) as upgraded:
-        assert (await upgraded.survey()).blocked == 1
+        assert (await upgraded.plan()).blocked == 1
         report = await upgraded.migrate()
         [failure] = report.failures
         assert (failure.name, failure.reason) == ("spread", "OwnershipWouldBeLost")

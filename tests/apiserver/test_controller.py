@@ -187,7 +187,7 @@ async def test_failures_are_retried_and_told(maps: Maps, caplog: pytest.LogCaptu
 
 
 async def test_a_key_is_in_one_worker_at_a_time_and_no_event_is_lost(maps: Maps) -> None:
-    """What happens during a reconcile is reconciled after it, by whichever worker, and never beside it."""
+    """What happens during a reconcile is reconciled after it, by whichever worker, and never at the same time."""
     entered, leave = asyncio.Queue[str | None](), asyncio.Semaphore(0)
     inside = 0
 
@@ -315,7 +315,7 @@ async def test_a_second_cancellation_hurries(maps: Maps) -> None:
 
 
 async def test_a_controller_can_run_again(maps: Maps) -> None:
-    """A leader that lost and won again runs its controllers again, and they look at everything anew."""
+    """A leader that lost and won again runs its controllers again, and they look at everything again."""
     looks: asyncio.Queue[Key] = asyncio.Queue()
 
     async def reconcile(key: Key) -> ReconcileResult:
@@ -330,7 +330,7 @@ async def test_a_controller_can_run_again(maps: Maps) -> None:
 
 
 async def test_a_controller_under_an_elector(maps: Maps) -> None:
-    """A controller is a leader's body as it is: stopped when the lease is taken away, run anew when it is won again."""
+    """A controller is a leader's body as it is: stopped when the lease is lost, run again when it is won again."""
     looks: asyncio.Queue[Key] = asyncio.Queue()
 
     async def reconcile(key: Key) -> ReconcileResult:

@@ -147,7 +147,7 @@ async def test_what_gitops_applies_is_left_to_it(
     assert await untouched(provider)
 
 
-async def test_beside_cert_manager(provider: Provider, instance: Instance, bundle: Bundle) -> None:
+async def test_next_to_cert_manager(provider: Provider, instance: Instance, bundle: Bundle) -> None:
     """Its injector and restow would take turns."""
     document = shipped(GATEWAYS, instance.port)
     document["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "system/webhook"}

@@ -111,7 +111,7 @@ class World:
 
     @asynccontextmanager
     async def touching(self, kind: Kind) -> AsyncIterator[None]:
-        """Write beside the objects, meanwhile: the native migration begins when the cache is as new as it is itself."""
+        """Write something else meanwhile: the native migration begins when the cache is as new as it is itself."""
 
         async def touch() -> None:
             while True:
@@ -260,7 +260,7 @@ async def test_what_somebody_elses_failed_one_pruned_is_not_believed(world: Worl
 
 
 @since_the_crd_is_told
-async def test_beside_an_active_one_it_is_refused_and_auto_waits(world: World) -> None:
+async def test_next_to_an_active_one_it_is_refused_and_auto_waits(world: World) -> None:
     """Two migrations side by side double the load, and one may prune what the other has not written yet."""
     kind = await world.take()
     await world.make(kind, "active")

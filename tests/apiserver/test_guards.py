@@ -188,7 +188,7 @@ async def test_a_deleted_object_is_no_failure(stored_old: Kind, proxy: Proxy, th
     assert len(await kind.stored()) == COUNT - 2
 
 
-async def test_an_object_made_anew_under_its_name_is_left_alone(
+async def test_an_object_created_again_under_its_name_is_left_alone(
     stored_old: Kind, proxy: Proxy, through_proxy: HttpCluster
 ) -> None:
     """A write meant for the object that was listed must never land on another one, nor bring it back."""

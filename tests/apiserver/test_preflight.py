@@ -216,7 +216,7 @@ async def test_a_plan_stores_nothing(
 
 
 async def test_missing_rights_are_told_and_nothing_is_tried(due: Kind, access: Access, kubeconfig: Path) -> None:
-    """A planner may read only: what the migrator needs is told by name, without a 403 an object."""
+    """A planner may only read: plan names each right that the migrator needs, without a 403 for each object."""
     user = await access.user("planner", on_crd(due, "get"), on_objects(due, "list"))
     ran = await asyncio.to_thread(restow, "plan", due.name, "-o", "json", kubeconfig=user.kubeconfig)
     assert ran.code == 3, ran.err

@@ -254,7 +254,7 @@ async def test_sigterm_reaches_the_workers(stored_old: Kind, proxy: Proxy) -> No
 
 
 async def test_workers_end_when_their_run_is_killed(stored_old: Kind, proxy: Proxy) -> None:
-    """Orphans would write on beside the next run, or wait for ever."""
+    """Orphans would go on writing during the next run, or wait for ever."""
     process: asyncio.subprocess.Process
     workers: list[int] = []
 

@@ -185,7 +185,7 @@ async def test_ready_says_no_while_a_server_that_it_can_see_lags(
     line.hold()
     await kind.change(kind.document(storage="v1beta1", served=("v1beta1",), keyed_conditions=False))
     await migrate(cluster, kind)
-    assert (await ready(cluster, kind)).ready, "the server at hand follows"
+    assert (await ready(cluster, kind)).ready, "the server of this address has followed"
     answer = await ready(cluster, kind, api_servers=[server.admin.server])
     assert not answer.ready
     assert any(server.admin.server in reason for reason in answer.against_removal)
@@ -198,7 +198,7 @@ async def test_ready_says_no_while_a_server_that_it_can_see_lags(
 async def test_behind_a_balancer_each_server_is_asked(
     kind: Kind, cluster: HttpCluster, control_plane: ControlPlane, late: tuple[ApiServer, LateLine], tmp_path: Path
 ) -> None:
-    """What lags is behind the address at hand, and the next connection may reach it."""
+    """The server that lags is behind the same address, and the next connection may reach it."""
     server, line = late
 
     async def is_ready() -> bool:

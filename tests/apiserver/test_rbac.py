@@ -97,7 +97,7 @@ async def accounts(control_plane: ControlPlane, cluster: HttpCluster, tmp_path: 
 
 @pytest.fixture
 async def due(kind: Kind) -> Kind:
-    """An object whose owner has to be reshaped (so that it is read), and a plain one; v1beta1 became the storage."""
+    """An object whose owner has to be reconciled (so that it is read), and a plain one; v1beta1 became the storage."""
     await kind.namespace("other")
     conditions = [{"type": "Ready", "status": "True"}]
     for namespace in ("default", "other"):

@@ -353,7 +353,7 @@ async def test_full_pages_go_into_few_reviews(kind: CatalogKind, cluster: HttpCl
     assert all("managedFields" not in found["metadata"] for each in webhook.asked for found in each.objects)
 
 
-async def test_an_object_that_changes_before_its_write_is_translated_anew(
+async def test_an_object_that_changes_before_its_write_is_translated_again(
     kind: CatalogKind, proxy: Proxy, through_proxy: HttpCluster
 ) -> None:
     """What was converted is what was listed: written over a newer object it would give back what somebody took."""

@@ -48,7 +48,7 @@ async def kind(cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -
 
 
 async def populate(kind: UnionKind, count: int = COUNT) -> None:
-    """Objects whose type alice owns, and whose value bob and dave own; likewise their status."""
+    """Objects whose type alice owns, and whose value bob and dave own; the same for their status."""
     for number in range(count):
         name = f"w{number}"
         await kind.apply(kind.manifest("v1", name, spec=ALICE), "alice")
@@ -211,7 +211,7 @@ async def test_ready_tries_a_few_objects_of_very_many(kind: UnionKind, monkeypat
 
 
 async def test_ready_says_that_it_could_not_find_out(kind: UnionKind, webhook: Webhook) -> None:
-    """Silence would be taken for a promise that nothing is lost; and why it is, has to be mended first."""
+    """Silence would be taken for a promise that nothing is lost; the cause of a loss has to be repaired first."""
     await of_dora(kind, 2)
     await kind.change(kind.document(storage="v2"))
     webhook.instead = lambda _request: web.Response(status=400)

@@ -102,7 +102,7 @@ WANTED = document(hook("a"), hook("b"))
 
 
 async def test_installed_once_and_rotated_with_overlap(kept: Kept, authorities: tuple[Bundle, Bundle]) -> None:
-    """A second look that writes again would have every API server build its webhooks anew, for ever."""
+    """A second look that writes again would make every API server rebuild its webhooks, for ever."""
     old, new = authorities
     assert await kept.install(WANTED, old)
     assert [{**each["clientConfig"], "caBundle": ""} for each in (await kept.read())["webhooks"]] == [
@@ -153,7 +153,7 @@ async def test_of_one_that_helm_installed_only_the_bundle_is_written(
 async def test_a_webhook_that_is_wanted_no_more_goes_and_an_address_moves(
     kept: Kept, authorities: tuple[Bundle, Bundle]
 ) -> None:
-    """A step of an earlier release is not served any more; a URL beside a Service is no address."""
+    """A step of an earlier release is not served any more; a URL together with a Service is no address."""
     old, _ = authorities
     await kept.install(document(hook("a"), hook("b"), hook("c")), old)
     moved = copy.deepcopy(WANTED)

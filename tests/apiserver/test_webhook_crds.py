@@ -1,4 +1,4 @@
-"""CRDs with a conversion webhook: entries that stay beside others that are translated, and a webhook that fails.
+"""CRDs with a conversion webhook: entries that stay next to others that are translated, and a webhook that fails.
 
 What translation makes of each entry is tested in ``test_translation``. Here entries of served versions are out of scope
 and have to stay as they are, which takes the webhook: one that fails, at whatever moment, must cost nothing.
@@ -82,7 +82,7 @@ def assert_stored(kind: ConvertedKind, before: dict[str, Document], after: dict[
         assert without_bookkeeping(found) == expected
 
 
-async def test_objects_are_stored_anew_and_entries_out_of_scope_stay(kind: ConvertedKind, cluster: HttpCluster) -> None:
+async def test_objects_are_rewritten_and_entries_out_of_scope_stay(kind: ConvertedKind, cluster: HttpCluster) -> None:
     """An entry changed in one letter is no longer what its client left; one lost is a conflict to come."""
     before = await populate(kind)
     await kind.change(kind.document(storage="v2"))
@@ -106,7 +106,7 @@ BOB_OWNS = {
 }
 
 
-async def test_entries_of_unserved_versions_are_translated_beside_others(
+async def test_entries_of_unserved_versions_are_translated_next_to_others(
     kind: ConvertedKind, cluster: HttpCluster
 ) -> None:
     """The write that moves one entry takes the others along: changed in one letter they are not their clients'."""

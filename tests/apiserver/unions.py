@@ -1,6 +1,6 @@
 """Unions: a custom resource in which one field tells the place of another, and the converter of their provider.
 
-v1 says ``type`` and ``value`` where v2 has the value below the type, ``a.value`` or ``b.value``; likewise ``level`` of
+v1 says ``type`` and ``value`` where v2 has the value below the type, ``a.value`` or ``b.value``; also ``level`` of
 the status. ``parts`` is a list keyed by name in v1 and a map in v2. ``debug`` is gone from v2; it is kept in an
 annotation on objects of v2.
 """
@@ -60,7 +60,7 @@ def _sorted_out(part: Document, name: str) -> None:
 
 
 def _put_together(part: Document, name: str) -> None:
-    """Put a value beside its type."""
+    """Put a value next to its type."""
     below = {side: part.pop(side, {}) for side in SIDES}
     value = below.get(part.get("type", ""), {}).get(name)
     if value is not None:

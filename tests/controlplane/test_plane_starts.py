@@ -25,7 +25,7 @@ def taken_port():
         yield listening.getsockname()[1]
 
 
-async def test_a_second_plane_runs_beside_the_first(plane, api, remains, taken_port, monkeypatch):
+async def test_a_second_plane_runs_next_to_the_first(plane, api, remains, taken_port, monkeypatch):
     """Parallel test runs would disturb each other, fail because of a taken port, or leave servers behind."""
     offered = [taken_port]  # the first start finds the port of its API server taken
 

@@ -70,7 +70,7 @@ def test_the_manifests_are_those_of_the_api() -> None:
     }
 
 
-def test_documents_are_made_anew_and_complete() -> None:
+def test_documents_are_new_and_complete() -> None:
     """A caller that adds its CA bundle would change the documents of the next caller."""
     first = documents()
     first[SHOOTS]["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = "Zm9v"

@@ -58,7 +58,7 @@ def test_what_runs_is_nobody_and_needs_no_shell() -> None:
 
 
 def test_everything_is_pinned() -> None:
-    """The base by its digest, what is installed by its hash; nothing is fetched beside it."""
+    """The base by its digest, what is installed by its hash; nothing else is fetched."""
     assert "\nARG BASE\n" in TEXT, "no default: a tag moves"
     assert {stage.base for stage in stages(TEXT)} == {"${BASE}"}
     installs = [each.rest for stage in stages(TEXT) for each in stage.of("RUN") if "install" in each.rest]
@@ -147,7 +147,7 @@ def test_nothing_of_the_tests_is_in_it(made: Made) -> None:
 
 
 def test_it_is_complete_and_writes_nothing(made: Made, home: Path) -> None:
-    """What is imported comes from the image, and no cache of bytecode is tried to be written beside it."""
+    """What is imported comes from the image, and Python does not try to write a cache of bytecode."""
     before = sorted(made.folder.rglob("*"))
     for command in ("migrate", "rbac", "serve", "operator", "convert"):
         assert made.run(command, "--help", home=home).returncode == 0

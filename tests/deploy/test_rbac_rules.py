@@ -203,7 +203,7 @@ def printed(*arguments: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load(ran.stdout)["items"])
 
 
-def test_a_webhook_at_a_url_has_its_secrets_beside_the_process() -> None:
+def test_a_webhook_at_a_url_has_its_secrets_next_to_the_process() -> None:
     """``serve --own-ca https://…`` keeps them in its own namespace; any other would leave it without its rights."""
     asked = ("--for", "serve", "--own-ca", "https://127.0.0.1:9443/", "--restore-stashes", "--crd", CRD)
     for account, home in ((("--service-account", "edge/hook"), "edge"), ((), "default")):

@@ -89,7 +89,7 @@ def believe_every_answer() -> Iterator[None]:
 
 @contextmanager
 def forget_what_was_sent() -> Iterator[None]:
-    """Decide anew from what is read after a write whose answer was lost, although its owners may be lost already."""
+    """Decide again from what is read after a write whose answer was lost, although its owners may be lost already."""
     with patch.object(writer, "_lost_owners", lambda _meant, _found: False):
         yield
 

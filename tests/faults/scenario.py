@@ -283,7 +283,7 @@ def _with_events(scenario: Scenario, chance: random.Random) -> Scenario:
     elif chance.random() < 0.15:
         events.append(Event(EventKind.FLIP, prune=True))
     elif chance.random() < 0.15:
-        # Made anew while its owners are being put right: they must not be given to another object.
+        # Created again while its owners are being restored: another object must not get them.
         events.append(Event(EventKind.RECREATE, name=chance.choice(scenario.names), nth=2))
     scenario = replace(scenario, events=tuple(events))
     flips = any(event.kind in _FLIPS for event in events)
@@ -305,7 +305,7 @@ def _with_ending(scenario: Scenario, chance: random.Random) -> Scenario:
     ending = chance.choices((Ending.BY_ITSELF, Ending.CANCELLED, Ending.TWO_LEADERS), (6, 3, 1))[0]
     if ending is Ending.BY_ITSELF:
         return scenario
-    # Whoever's write was robbed of the owners must live to mend it: nobody else can know them.
+    # A process whose write lost the owners must live to restore them: nobody else knows them.
     scenario = _unwiped(scenario)
     events = tuple(event for event in scenario.events if not event.name)
     if ending is Ending.TWO_LEADERS:

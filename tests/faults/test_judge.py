@@ -141,10 +141,10 @@ def test_what_a_writer_owned_before_a_loss_may_be_given_back() -> None:
     """It updated one field when nobody was tracked; that it still owns the others is as right as that it does not."""
     fields = {"f:spec": {"f:size": {}, "f:color": {}}}
     lost, edited = widget("v2"), widget("v2", color="blue")
-    mended = widget(
+    restored = widget(
         "v2", entry("alice", "v2", fields), entry("ctl", "v2", CTL_KEYED, subresource="status"), color="blue"
     )
-    assert judged(lost, edited, mended, crd("v2"), users={12: "alice"}) == []
+    assert judged(lost, edited, restored, crd("v2"), users={12: "alice"}) == []
     assert judged(lost, edited, edited, crd("v2"), users={12: "alice"}) == [
         "w ended so that ctl/Apply/status no longer owns status.conditions.Ready.status, status.conditions.Ready.type"
     ]

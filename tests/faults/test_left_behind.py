@@ -75,7 +75,7 @@ def test_an_object_that_nobody_tracked_is_tracked_by_nobody_again() -> None:
     ],
 )
 def test_what_others_own_is_not_ours(entries: tuple[ManagedFieldsEntry, ...]) -> None:
-    """Beside an applier's entry ``before-first-apply`` says what that one may not take; others may be named restow."""
+    """``before-first-apply`` protects fields from an applier if there is one; others may be named restow."""
     assert not left_behind(entries)
     assert decide(entries, rules()).steps == ()
 

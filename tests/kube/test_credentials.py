@@ -201,7 +201,7 @@ class TestExecPlugins:
                 assert answer["status"]["userInfo"]["username"] == "exec-late"
         assert plugin.runs == 2
 
-    async def test_the_command_may_lie_beside_the_kubeconfig(
+    async def test_the_command_may_lie_next_to_the_kubeconfig(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """kubectl takes a command with a slash relative to the kubeconfig, not to where one happens to stand."""

@@ -137,7 +137,7 @@ def test_a_404_in_plain_text_names_nothing() -> None:
 
 
 def test_an_expired_list_brings_the_token_to_go_on_with() -> None:
-    """Without it a long list would have to begin anew each time that etcd compacts."""
+    """Without it a long list would have to start over each time that etcd compacts."""
     body = status_body(reason="Expired", message="token is too old", metadata={"continue": "inconsistent"})
     found = error(410, body)
     assert isinstance(found, Gone)

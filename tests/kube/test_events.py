@@ -23,7 +23,7 @@ def body(**more: Any) -> dict[str, Any]:
     return event_body(**told | more)
 
 
-def test_it_stands_beside_its_object_in_the_server_s_time() -> None:
+def test_an_event_has_the_namespace_of_its_object_and_the_server_s_time() -> None:
     """An Event in another namespace than its object is refused; one of a cluster-scoped object is in default."""
     made = body()
     assert (made["metadata"]["namespace"], made["eventTime"]) == ("team", "2026-01-02T10:00:00.000000Z")

@@ -34,10 +34,10 @@ filled_field_sets = st.dictionaries(st.sampled_from(ELEMENTS), _nodes, min_size=
 def respelled(fields: FieldSet, chance: Random, *, root: bool = True) -> FieldSet:
     """The same set in another order and spelling."""
     children = [key for key in fields if key != "."]
-    anew = {_respelled(key, chance): respelled(fields[key], chance, root=False) for key in _shuffled(children, chance)}
+    made = {_respelled(key, chance): respelled(fields[key], chance, root=False) for key in _shuffled(children, chance)}
     if not root and ((children and "." in fields) or (not children and chance.random() < 0.5)):
-        anew["."] = {}
-    return anew
+        made["."] = {}
+    return made
 
 
 def _respelled(element: str, chance: Random) -> str:

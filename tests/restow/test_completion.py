@@ -59,7 +59,7 @@ def _run(command: list[str], environment: dict[str, str]) -> Ran:
 
 
 def _asked(scripts: Path, *words: str, **environment: str) -> list[str]:
-    """What kubectl is answered for the plugin's words; nothing may be said beside it."""
+    """kubectl gets the completions of the plugin's words, and no other output."""
     ran = _run([str(scripts / "kubectl_complete-restow"), *words], _environment(scripts, **environment))
     assert (ran.code, ran.err) == (0, "")
     return ran.out.splitlines()

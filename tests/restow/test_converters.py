@@ -62,9 +62,9 @@ def test_other_tasks_have_their_turn() -> None:
             await asyncio.sleep(0)
 
     async def run() -> None:
-        beside = asyncio.create_task(others())
+        concurrent = asyncio.create_task(others())
         await GraphConverter(registry("v1").freeze()).convert([widget("a")] * 20_000, V2)
-        beside.cancel()
+        concurrent.cancel()
 
     asyncio.run(run())
     assert turns > 2

@@ -217,7 +217,7 @@ def test_a_lost_object_is_seen() -> None:
 
 
 def test_an_object_that_came_back_is_seen() -> None:
-    """A server-side apply to a deleted object would create it anew."""
+    """A server-side apply to a deleted object would create it again."""
     assert failing(at_new(), ClientWrites(deleted=[PLAIN])) == {"present"}
 
 

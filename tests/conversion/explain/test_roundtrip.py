@@ -62,7 +62,7 @@ def test_a_loss_that_no_rule_declares() -> None:
     assert round_trips(cuts, thing("v2", a="s")).broken == []
 
 
-def test_a_drop_is_forgiven_and_nothing_beside_it() -> None:
+def test_a_drop_is_forgiven_and_nothing_else() -> None:
     """What is declared with a reason is no loss, but must not cover others."""
     both = kind_of(
         rules.drop("box.a", acknowledge="unused"),

@@ -36,10 +36,10 @@ HEAD = f"apiVersion: {OLD}\nkind: Gateway\n"
 
 @pytest.fixture(autouse=True)
 def no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No document here needs to be written anew: a test that does would lose comments and not notice."""
+    """No document here needs to be rewritten as a whole: a test that does so would lose comments unnoticed."""
 
     def refuse(text: str, *_rest: Any) -> Any:
-        pytest.fail(f"written anew: {text}")
+        pytest.fail(f"rewritten as a whole: {text}")
 
     monkeypatch.setattr(manifest, "rewrite", refuse)
 
@@ -188,7 +188,7 @@ status: {phase: Ready}   # by the controller
     pytest.param(
         HEAD + "spec:\n  ? host # H\n  : a\n  other:\n    ? x # X\n    : [1]\n",
         HEAD.replace(OLD, NEW) + "spec:\n  other:\n    x:\n    - 1\n  hosts:\n  - a\n",
-        id="question-marks-are-written-anew-where-they-change",
+        id="question-marks-are-rewritten-where-they-change",
     ),
     pytest.param(
         HEAD + "status:\n  ? x # X\n  : [1]\nspec:\n  host: a\n",
@@ -415,7 +415,7 @@ def test_a_typed_list_with_an_item_that_fails_stays_as_a_whole() -> None:
 
 @pytest.mark.parametrize("last_resort", [True, False])
 def test_an_edit_that_went_wrong_is_never_written(last_resort: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should editing ever fail, the document is written anew, or else left alone; and both are told."""
+    """If editing fails, the document is rewritten as a whole, or left alone; a note says which."""
     text = HEAD + "spec:\n  host: a # H\n"
 
     def wrong(_text: str, _root: Any, *_rest: Any) -> Edit:

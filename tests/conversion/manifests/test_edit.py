@@ -85,7 +85,7 @@ def test_comments_go_where_their_fields_go(case: Case) -> None:
 
 @RELAXED
 @given(cases(mutated))
-def test_a_document_can_be_written_anew(case: Case) -> None:
+def test_a_document_can_be_rewritten_as_a_whole(case: Case) -> None:
     """The last resort says the same, without the comments."""
     document, (new, _) = case
     (found,) = read(document.text)

@@ -52,7 +52,7 @@ def test_the_crds_name_counts_where_it_is_known() -> None:
     assert graph.kind(GROUP, KIND) is conversions_by_crd(graph, [CRD])[CRD_NAME].kind(GROUP, KIND)
 
 
-def test_complaints_are_json_and_few(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_are_json_and_few(caplog: pytest.LogCaptureFixture) -> None:
     """An API server that asks ten times a second about the same object must not fill the disk."""
     held = HeldClock()
     request_log = RateLimitedLog(held.clock())

@@ -290,7 +290,7 @@ async def test_rotations_under_load_fail_no_request(authority: Authority, caplog
             assert await api.convert(url, old(timeoutSeconds=5)) == [new(timeout="5s")]
             converted += 1
 
-    async def ask_anew(webhook: Running) -> None:
+    async def ask_again(webhook: Running) -> None:
         """Each over a connection of its own, as after a restart of an API server."""
         while not done.is_set():
             async with api_server(authority.client()) as api:
@@ -303,7 +303,7 @@ async def test_rotations_under_load_fail_no_request(authority: Authority, caplog
     ):
         for _ in range(3):
             group.create_task(ask(api, webhook.url))
-        group.create_task(ask_anew(webhook))
+        group.create_task(ask_again(webhook))
         good = serial(authority.certificate.read_bytes())
         for number in range(ROTATIONS):
             good = await _rotate(number, authority, webhook.certificate, good)

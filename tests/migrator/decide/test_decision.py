@@ -677,7 +677,7 @@ def test_labels_alone_wait_for_nothing() -> None:
 
 
 def test_what_was_carried_is_joined_with_the_metadata() -> None:
-    """An entry is one: what came out of the converter stands beside the labels that never went in."""
+    """An entry is one: the fields that the converter gave join the labels that it never got."""
     found = [entry("alice", "v1", LABEL | {"f:spec": {"f:size": {}}})]
     decision = decide(found, ALICE_WEBHOOK, None, Translation({0: ConvertedEntry({"f:spec": {"f:amount": {}}})}))
     (after,) = decision.entries

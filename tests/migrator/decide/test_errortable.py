@@ -318,7 +318,7 @@ def test_a_servers_wish_is_the_least_wait_of_every_row(of_error: Any, name: str)
 
 
 def test_a_list_goes_on_with_the_inconsistent_token() -> None:
-    """A list that takes longer than etcd keeps its revision must be finished, not begun anew for ever."""
+    """A list that takes longer than etcd keeps its revision must be finished, not started over for ever."""
     assert of_list_error(EXPIRED_WITH_TOKEN, attempt=1) == ErrorOutcome(ErrorAction.CONTINUE, token="go-on")
 
 

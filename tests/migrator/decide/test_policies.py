@@ -165,10 +165,10 @@ LISTS = {
     ],
     ids=["translate", "completed", "webhook", "out of scope", "strip", "strip served", "phase off"],
 )
-def test_objects_are_listed_whole_only_to_reshape(
+def test_objects_are_listed_whole_only_to_reconcile_entries(
     options: Options, completed: bool, webhook: bool, policy: EntryPolicy, whole: bool
 ) -> None:
-    """A renamed entry whose lists changed would lose its items; whole objects where none is reshaped waste memory."""
+    """A renamed entry whose lists changed would lose its items; whole objects where none is reconciled waste memory."""
     rules = entry_policies(b.crd(schemas=LISTS, webhook=webhook), options, completed=completed)
     assert (of_v1(rules), rules.whole_objects) == (policy, whole)
     assert rules.schemas[b.api_version("v1")].node is LISTS["v1"]

@@ -162,7 +162,7 @@ def test_how_fast_a_run_was_does_not_count(pace: Options) -> None:
     assert run_key(b.crd(), pace) == run_key(b.crd(), Options())
 
 
-def test_a_run_beside_one_that_failed_leaves_no_proof() -> None:
+def test_a_run_during_one_that_failed_leaves_no_proof() -> None:
     """It may have been done with the object before the other one failed on it."""
     failed = b.crd(annotations={ANNOTATION: UNFINISHED})
     assert proof_of_run(b.crd(), failed, Options()) is None

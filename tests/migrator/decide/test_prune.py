@@ -119,7 +119,7 @@ def test_another_pass_is_made_where_it_may_succeed(now: Crd, again: bool) -> Non
 
 
 def test_a_granted_prune_needs_no_other_pass() -> None:
-    """A verdict that asks for both would make the run begin anew after it succeeded."""
+    """A verdict that asks for both would make the run start over after it succeeded."""
     assert may_prune(START, at(4), watched()) == PruneVerdict(prune=True)
 
 

@@ -162,7 +162,7 @@ def test_a_long_message_is_cut() -> None:
     assert crd.failures[0].message.startswith("denied: x") and len(crd.failures[0].message) < 2100
 
 
-def test_another_pass_keeps_what_was_done_and_counts_the_rest_anew() -> None:
+def test_another_pass_keeps_what_was_done_and_counts_the_rest_again() -> None:
     """Two passes over the same objects must not double the objects, nor hide what the first one rewrote."""
     crd = full()
     crd.unfinished = "asked to stop"

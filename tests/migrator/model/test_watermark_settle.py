@@ -131,8 +131,8 @@ def test_the_last_change_is_the_newest_write_of_the_spec(
     assert last_spec_change(a_crd(*entries)) == changed
 
 
-def test_a_sighting_counts_for_its_own_generation_only() -> None:
-    """A CRD that is flipped during a long run must settle anew before the next pass, however old the process is."""
+def test_first_seen_counts_for_its_own_generation_only() -> None:
+    """A CRD that is flipped during a long run must settle again before the next pass, however old the process is."""
     first_seen = FirstSeen()
     assert first_seen.seen_for(b.crd(generation=1), 100.0) == 0.0
     assert first_seen.seen_for(b.crd(generation=1), 700.0) == 600.0
@@ -141,8 +141,8 @@ def test_a_sighting_counts_for_its_own_generation_only() -> None:
     assert first_seen.seen_for(b.crd(generation=1), 703.0) == 603.0
 
 
-def test_a_sighting_counts_for_its_own_crd_only() -> None:
-    """A CRD that was made anew under its name starts with the same generations."""
+def test_first_seen_counts_for_its_own_crd_only() -> None:
+    """A CRD that was created again under its name starts with the same generations."""
     first_seen = FirstSeen()
     first_seen.seen_for(b.crd(uid="uid-1"), 100.0)
     assert first_seen.seen_for(b.crd(uid="uid-2"), 700.0) == 0.0

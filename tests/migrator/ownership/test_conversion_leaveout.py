@@ -285,7 +285,7 @@ def test_the_status_is_carried_by_its_own_managers() -> None:
     assert found == [ConvertedEntry({"f:status": {"f:a": {"f:value": {}}}})]
 
 
-def test_what_is_lost_beside_a_value_is_said() -> None:
+def test_what_is_lost_next_to_a_value_is_said() -> None:
     """The report must name an owner who lost a part, though the rest of it found its place."""
     live = a_live({"type": "a", "value": "x", "debug": "all"})
     found, _asked = carry(live, of({"f:value": {}, "f:debug": {}}))

@@ -157,7 +157,7 @@ def test_the_bare_part_has_nothing_that_is_owned_but_items_and_their_keys(change
 
 
 def leaves(value: Any, node: b.Node) -> list[Any]:
-    """What stands in a value beside the keys of its items."""
+    """What a value holds besides the keys of its items."""
     if is_one_leaf(value, node) or not value:
         return [value]
     if isinstance(value, list):

@@ -28,7 +28,7 @@ def under(node: Node) -> Schema:
     return Schema(b.struct(x=node))
 
 
-def reshaped(fields: FieldSet, old: Node, new: Node, live: Any) -> frozenset[Path]:
+def reconciled(fields: FieldSet, old: Node, new: Node, live: Any) -> frozenset[Path]:
     """What the owner of ``fields`` at ``x`` owns there under the new schema."""
     return members(reconcile_with_schema({"f:x": fields}, under(old), under(new), {"x": live}))
 
@@ -189,14 +189,14 @@ CASES: dict[str, tuple[Node, Node, Any, FieldSet, FieldSet]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_reshape_by_example(name: str) -> None:
+def test_reconciling_by_example(name: str) -> None:
     """Each way in which two schemas can own a value differently; a wrong one ends in a conflict or a lost owner."""
     old, new, live, owned, meant = CASES[name]
-    assert reshaped(owned, old, new, live) == members({"f:x": meant})
+    assert reconciled(owned, old, new, live) == members({"f:x": meant})
 
 
 @given(changes())
-def test_reshape_names_what_the_server_would(change: Change) -> None:
+def test_reconciling_names_what_the_server_would(change: Change) -> None:
     """For any two schemas the set must be the one that the server would have written at the new version."""
     fields = field_set(owned_paths(change.mask, change.live, change.old))
     after = reconcile_with_schema(fields, Schema(change.old), Schema(change.new), change.live)
@@ -204,13 +204,13 @@ def test_reshape_names_what_the_server_would(change: Change) -> None:
 
 
 @given(changes())
-def test_reshape_keeps_every_owned_value_and_takes_no_other(change: Change) -> None:
+def test_reconciling_keeps_every_owned_value_and_takes_no_other(change: Change) -> None:
     """Every value that was owned stays owned, and others only where the new schema cannot own them apart."""
     fields = field_set(owned_paths(change.mask, change.live, change.old))
     after = reconcile_with_schema(fields, Schema(change.old), Schema(change.new), change.live)
     owned = values(change.mask, change.live)
-    beside = {value for whole in inseparable(change.live, change.new) if not whole.isdisjoint(owned) for value in whole}
-    assert covered_values(after, change.live, change.new) == owned | beside
+    joined = {value for whole in inseparable(change.live, change.new) if not whole.isdisjoint(owned) for value in whole}
+    assert covered_values(after, change.live, change.new) == owned | joined
 
 
 def inseparable(value: Any, node: Node, path: str = "") -> list[frozenset[str]]:
@@ -225,7 +225,7 @@ def inseparable(value: Any, node: Node, path: str = "") -> list[frozenset[str]]:
 
 
 @given(changes(same=True))
-def test_reshape_under_one_schema_changes_nothing(change: Change) -> None:
+def test_reconciling_under_one_schema_changes_nothing(change: Change) -> None:
     """Two versions with one schema need no reshaping; a set that fits the object must come out as it went in."""
     fields = field_set(owned_paths(change.mask, change.live, change.old))
     assert members(reconcile_with_schema(fields, Schema(change.old), Schema(change.new), change.live)) == members(
@@ -242,7 +242,7 @@ def test_renaming_is_enough_where_the_topology_is_the_same(change: Change) -> No
 
 
 @given(changes())
-def test_reshape_leaves_its_inputs_alone(change: Change) -> None:
+def test_reconciling_leaves_its_inputs_alone(change: Change) -> None:
     """The decoded set is shared with the other managers' entries; a change in place would give them its paths."""
     fields = field_set(owned_paths(change.mask, change.live, change.old))
     again = field_set(owned_paths(change.mask, change.live, change.old))

@@ -28,14 +28,14 @@ EMPTY = ("empty-patch",)
 OLD = Counter({("example.com/v1", "rename"): 3})
 
 
-def a_survey(
+def a_plan(
     steps: dict[tuple[str, ...], int],
     *,
     reencode: bool = False,
     prune: bool = False,
     old: Counter[tuple[str, str]] | None = None,
 ) -> MigrationPlan:
-    """A survey of so many objects by the requests that they need."""
+    """A plan for so many objects by the requests that they need."""
     objects = sum(steps.values())
     return MigrationPlan(
         crd=b.crd(),
@@ -50,17 +50,17 @@ def a_survey(
 @pytest.mark.parametrize(
     ("found", "due"),
     [
-        (a_survey({}), ()),
-        (a_survey({NOTHING: 3}), ()),
-        (a_survey({NOTHING: 3}, old=OLD), ()),
-        (a_survey({}, prune=True), (Phase.PRUNE,)),
-        (a_survey({APPLY: 3}, reencode=True), (Phase.STORAGE,)),
-        (a_survey({EMPTY: 3}, prune=True), (Phase.STORAGE, Phase.PRUNE)),
-        (a_survey({PATCH: 3}, old=OLD), (Phase.MANAGED_FIELDS,)),
-        (a_survey({PATCH: 3}, old=OLD, reencode=True), (Phase.STORAGE, Phase.MANAGED_FIELDS)),
-        (a_survey({PATCH: 3}, old=OLD, prune=True), (Phase.STORAGE, Phase.MANAGED_FIELDS, Phase.PRUNE)),
-        (a_survey({BOTH: 3}, prune=True), (Phase.STORAGE, Phase.PRUNE)),
-        (a_survey({APPLY: 1, PATCH: 1, NOTHING: 1}, old=OLD, reencode=True), (Phase.STORAGE, Phase.MANAGED_FIELDS)),
+        (a_plan({}), ()),
+        (a_plan({NOTHING: 3}), ()),
+        (a_plan({NOTHING: 3}, old=OLD), ()),
+        (a_plan({}, prune=True), (Phase.PRUNE,)),
+        (a_plan({APPLY: 3}, reencode=True), (Phase.STORAGE,)),
+        (a_plan({EMPTY: 3}, prune=True), (Phase.STORAGE, Phase.PRUNE)),
+        (a_plan({PATCH: 3}, old=OLD), (Phase.MANAGED_FIELDS,)),
+        (a_plan({PATCH: 3}, old=OLD, reencode=True), (Phase.STORAGE, Phase.MANAGED_FIELDS)),
+        (a_plan({PATCH: 3}, old=OLD, prune=True), (Phase.STORAGE, Phase.MANAGED_FIELDS, Phase.PRUNE)),
+        (a_plan({BOTH: 3}, prune=True), (Phase.STORAGE, Phase.PRUNE)),
+        (a_plan({APPLY: 1, PATCH: 1, NOTHING: 1}, old=OLD, reencode=True), (Phase.STORAGE, Phase.MANAGED_FIELDS)),
     ],
     ids=[
         "no objects",
@@ -83,7 +83,7 @@ def test_the_due_phases(found: MigrationPlan, due: tuple[Phase, ...]) -> None:
 
 def test_every_request_is_counted() -> None:
     """Objects that need two writes count twice: the number decides on a maintenance window."""
-    assert a_survey({NOTHING: 5, APPLY: 3, PATCH: 2, BOTH: 4, EMPTY: 1}).writes == 3 + 2 + 8 + 1
+    assert a_plan({NOTHING: 5, APPLY: 3, PATCH: 2, BOTH: 4, EMPTY: 1}).writes == 3 + 2 + 8 + 1
 
 
 def test_the_json_is_plain_and_sorted() -> None:

@@ -70,7 +70,7 @@ def test_what_becomes_of_entries(
 
 
 def test_what_is_stripped_without_any_conversion_is_counted_elsewhere() -> None:
-    """Entries of another group are stripped whatever a converter says, and the survey counts them on every object."""
+    """Entries of another group are stripped whatever a converter says, and the plan counts them on every object."""
     foreign = Meta(
         "w", "u", "1", managed_fields=(ManagedFieldsEntry(manager="x", api_version="other/v1", fields=b.raw(SIZE)),)
     )

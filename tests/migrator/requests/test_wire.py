@@ -89,7 +89,7 @@ def test_the_empty_patch_holds_nothing_but_the_precondition() -> None:
 
 
 def test_the_identity_apply_owns_nothing() -> None:
-    """uid and resourceVersion keep it from creating a deleted object anew; any field more would be owned by restow."""
+    """uid and resourceVersion keep it from creating a deleted object again; restow would own any further field."""
     meta = Meta(name="b", uid="u1", resource_version="42", namespace="a", generation=3, managed_fields=(entry(),))
     assert json.loads(identity_apply("example.com/v2", "Widget", meta)) == {
         "apiVersion": "example.com/v2",

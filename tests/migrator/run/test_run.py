@@ -262,7 +262,7 @@ async def test_a_run_that_is_stopped_prunes_nothing(memory: MemoryCluster, kind:
 
 
 async def test_a_run_that_is_stopped_just_before_the_prune_leaves_it(memory: MemoryCluster, kind: Kind) -> None:
-    """A leader that lost its lease in that moment would prune beside the next one."""
+    """A leader that lost its lease in that moment would prune at the same time as the next one."""
     stop, written = asyncio.Event(), set[str]()
 
     def is_last_read(request: Request) -> bool:

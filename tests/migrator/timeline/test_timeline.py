@@ -91,7 +91,7 @@ def test_first_table_of_the_issue():
 
 
 def test_second_table_of_the_issue():
-    """Of v1beta1 and v1beta2: served 3 releases beside its successor, kept 3 and a buffer release, removed in v1.18."""
+    """Of v1beta1 and v1beta2: served 3 releases with its successor, kept 3 and a buffer release, removed in v1.18."""
     old, new = columns(planned())[1:]
     assert (old.title, new.title) == ("v1beta1", "v1beta2")
     assert old.cells == (NEW, NEW, BOTH, BOTH, BOTH, OLD, OLD, OLD, OLD, "")

@@ -34,7 +34,7 @@ def test_the_newest_write_of_all_entries_counts():
 
 
 def test_made_up_names_do_not_fill_the_memory():
-    """Some clients name themselves anew with every write; those beyond the bound are counted together."""
+    """Some clients use a new name for each write; those beyond the bound are counted together."""
     tally = OwnerCounts(STORAGE)
     for number in range(MOST_OWNERS + 300):
         tally.add([entry(f"pod-{number}", "v1beta1", f"2026-01-01T00:00:{number % 60:02}Z")])

@@ -76,7 +76,7 @@ def test_an_unreadable_authority_is_never_replaced_in_silence(key: str, value: b
         trust_of(document)
 
 
-def test_an_unreadable_leaf_is_made_anew() -> None:
+def test_an_unreadable_leaf_is_replaced() -> None:
     """An unreadable leaf cannot be served, so it is replaced instead of failing the start."""
     data = {**leaf_data(LEAF, ONE), "tls.key": ONE.key}
     assert leaf_of(secret(None, "webhook", "kubernetes.io/tls", data)) is None
