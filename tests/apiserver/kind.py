@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import aiohttp
 
-from restow.controlplane.errors import UnavailableError
+from restow.controlplane.errors import NotStoredError, UnavailableError
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
@@ -163,7 +163,8 @@ class Kind:
     async def _stores_at(self, version: str) -> bool:
         """Whether a new object is stored at the version.
 
-        It is made by an apply, since an API server delays a POST for two seconds when the CRD is that new.
+        It is made by an apply, since an API server delays a POST for two seconds when the CRD is that new. It may be
+        gone at once: while the server still deletes the objects of a former CRD of this name, it deletes new ones, too.
         """
         if self._etcd is None:
             return await self._announced_at(version)
@@ -171,7 +172,7 @@ class Kind:
             await self.apply(self.manifest(version, CANARY, spec=self.canary), CANARY)
             stored = await self.etcd.stored_object(self.group, self.plural, "default", CANARY)
             await self.cluster.delete(self.at(version), CANARY, "default")
-        except ApiError:
+        except (ApiError, NotStoredError):
             return False
         return bool(stored["apiVersion"] == f"{self.group}/{version}")
 

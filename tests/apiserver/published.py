@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from restow.controlplane.errors import NotStoredError
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.errors import Conflict, NotFound, ServerError, TooManyRequests
@@ -76,7 +77,7 @@ class PublishedKind(Kind):
             await self.cluster.create(self.at(version), json.dumps(body).encode(), "default")
             stored = await self.etcd.stored_object(self.group, self.plural, "default", "canary")
             await self.cluster.delete(self.at(version), "canary", "default")
-        except (Conflict, NotFound, ServerError, TooManyRequests):
+        except (Conflict, NotFound, NotStoredError, ServerError, TooManyRequests):
             return False
         return bool(stored["apiVersion"] == f"{self.group}/{version}")
 
