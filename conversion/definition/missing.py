@@ -135,7 +135,7 @@ def _entered(rule: ScopedRules, side: Side, schema: Schema | None, around: str) 
 
 
 def is_required(schema: Schema, path: Path) -> bool:
-    """Return whether the object around a path requires the field, and nobody fills it in."""
+    """Return whether the schema requires the field at a path, and has no default for it."""
     around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
     return around is not None and field is not None and path[-1] in around.required and not field.has_default
 

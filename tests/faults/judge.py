@@ -149,7 +149,7 @@ class Judge:
             # ``begun``: the object was nobody's, and somebody wrote between the migrator's two writes that keep it so.
             # From there on it is tracked; the entry is the one that the first apply would have made.
             known.owners = after
-        else:  # damage that may still be repaired: nobody can say what the writer gave up of the fields that it owned
+        else:  # a later write may repair this: it is unknown which of its fields the writer gave up
             changed = {owner: paths for owner, paths in after.items() if owner[0] == writer}
             taken = frozenset().union(*changed.values())
             kept = {owner: paths - taken for owner, paths in known.owners.items() if owner[0] != writer}

@@ -305,7 +305,7 @@ def _with_ending(scenario: Scenario, chance: random.Random) -> Scenario:
     ending = chance.choices((Ending.BY_ITSELF, Ending.CANCELLED, Ending.TWO_LEADERS), (6, 3, 1))[0]
     if ending is Ending.BY_ITSELF:
         return scenario
-    # A process whose write lost the owners must live to restore them: nobody else knows them.
+    # A process whose write lost the owners must not be killed: only that process can restore them.
     scenario = _unwiped(scenario)
     events = tuple(event for event in scenario.events if not event.name)
     if ending is Ending.TWO_LEADERS:

@@ -1,4 +1,4 @@
-"""What ``restow plan`` says of a plan, and with which code it ends."""
+"""What ``restow plan`` prints, and its exit codes."""
 
 from __future__ import annotations
 
