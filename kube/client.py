@@ -26,7 +26,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from restow.kube.cluster import PatchType, Reply
-from restow.kube.credentials import ConnectArguments, ConnectionSettings, Credentials, load_connection
+from restow.kube.credentials import ConnectionSettings, Credentials, load_connection
 from restow.kube.deadlines import Deadlines
 from restow.kube.errors import (
     BadReply,
@@ -97,15 +97,6 @@ async def connect(
 
     credentials = Credentials(first, reload, now)
     client = HttpCluster(credentials, request_timeout=request_timeout)
-    client.opened_by = ConnectArguments(
-        first.host,
-        None if kubeconfig is None else os.fspath(kubeconfig),
-        context or first.context,
-        cluster,
-        user,
-        impersonate,
-        request_timeout,
-    )
     try:
         yield client
     finally:
@@ -114,13 +105,7 @@ async def connect(
 
 
 class HttpCluster:
-    """A ``Cluster`` over HTTPS, made by ``connect``; the tasks of one event loop can share it.
-
-    Attributes:
-        opened_by: how another process opens the same cluster; None for a connection of its own (``at``).
-    """
-
-    opened_by: ConnectArguments | None = None
+    """A ``Cluster`` over HTTPS, made by ``connect``; the tasks of one event loop can share it."""
 
     def __init__(
         self,

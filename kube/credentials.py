@@ -28,7 +28,7 @@ from restow.kube.errors import ConfigError, CredentialsExpired
 from restow.kube.impersonation import Impersonation
 from restow.kube.kubeconfig import KubeContext, choose_context
 
-__all__ = ["ConnectArguments", "ConnectionSettings", "Credentials", "load_connection"]
+__all__ = ["ConnectionSettings", "Credentials", "load_connection"]
 
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
@@ -38,25 +38,6 @@ _RENEWAL_MARGIN = timedelta(minutes=1)
 _SHORTEST_PERIOD = timedelta(seconds=1)
 _LOADERS_LOG = "kubernetes_asyncio.config.kube_config"
 _loading: ContextVar[bool] = ContextVar("restow_loads_credentials", default=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectArguments:
-    """The arguments of ``connect`` by which another process of this machine opens the same cluster; without secrets.
-
-    Attributes:
-        host: the server that this process found; the other one has to find the same.
-        kubeconfig, cluster, user, impersonate, request_timeout: as they were given.
-        context: as it was given, or the current context at that time; None in a pod.
-    """
-
-    host: str
-    kubeconfig: str | None
-    context: str | None
-    cluster: str | None
-    user: str | None
-    impersonate: Impersonation | None
-    request_timeout: float
 
 
 @dataclass(frozen=True, slots=True)

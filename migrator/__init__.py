@@ -13,8 +13,6 @@ from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused, Mo
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import (
-    AUTO,
-    MOST_PROCESSES,
     PATIENCE_S,
     SETTLE_S,
     Engine,
@@ -63,14 +61,10 @@ from restow.migrator.requests.crdaccess import list_crds, read_crd
 from restow.migrator.requests.lister import ListFailed
 from restow.migrator.requests.passes import Converters, own_webhook
 from restow.migrator.requests.preflight import refusal
-from restow.migrator.requests.workers import MOST_BY_CPUS, NamedConverters
 from restow.migrator.run.run import Migration, migrate, prune
 
 __all__ = [
-    "AUTO",
     "CLUSTER_KINDS",
-    "MOST_BY_CPUS",
-    "MOST_PROCESSES",
     "MOVABLE_KINDS",
     "PATIENCE_S",
     "SETTLE_S",
@@ -103,7 +97,6 @@ __all__ = [
     "Migrator",
     "Moment",
     "MoveReport",
-    "NamedConverters",
     "NotLookedAt",
     "NotMoved",
     "ObjectCounts",

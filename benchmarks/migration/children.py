@@ -22,15 +22,11 @@ class RunFailedError(Exception):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The resources that a process used from its start to its end, as the launcher writes them.
-
-    ``cpu_seconds`` includes the processes that it started, ``cpu_seconds_alone`` does not.
-    """
+    """The resources that a process used from its start to its end, as the launcher writes them."""
 
     exit_code: int
     seconds: float
     cpu_seconds: float
-    cpu_seconds_alone: float
     peak_kib: int
 
 

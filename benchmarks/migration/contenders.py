@@ -59,7 +59,6 @@ class Act:
     client_cpu: float
     engine_cpu: float | None
     peak_kib: int | None
-    first_cpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,6 @@ async def measure(stage: Stage, subject: Subject, contender: Contender) -> Run:
         client_cpu=act.client_cpu,
         engine_cpu=act.engine_cpu,
         peak_kib=act.peak_kib,
-        first_cpu=act.first_cpu,
         server_cpu=passed.plane["kube-apiserver"],
         etcd_cpu=passed.plane["etcd"],
         plane_cpu=sum(passed.plane.values()),
@@ -142,7 +140,7 @@ def restow_command(*arguments: str) -> Contender:
     async def act(stage: Stage, subject: Subject) -> Act:
         output, usage = await run([*_restow_migrate(stage, subject), *arguments])
         seconds = _migrated(msgspec.json.decode(output), subject)
-        return Act(seconds, usage.seconds, usage.cpu_seconds, None, usage.peak_kib, usage.cpu_seconds_alone)
+        return Act(seconds, usage.seconds, usage.cpu_seconds, None, usage.peak_kib)
 
     return Contender(" ".join(["restow migrate", *arguments]), act)
 

@@ -22,7 +22,6 @@ class Run:
         client_cpu: CPU seconds of the whole client process.
         engine_cpu: CPU seconds within ``seconds``, or None if the contender does not report them.
         peak_kib: the peak resident memory of the client process, or None.
-        first_cpu: CPU seconds of the client process without those that it started, or None.
         server_cpu, etcd_cpu, plane_cpu: CPU seconds of kube-apiserver, etcd, and the whole control plane.
         webhook_cpu: CPU seconds of the conversion webhook, for all of its clients.
         foreign_cpu: CPU seconds of all processes on the machine except control plane, webhook and client.
@@ -46,7 +45,6 @@ class Run:
     reads: int
     in_control_plane: bool = False
     webhook_cpu: float = 0.0
-    first_cpu: float | None = None
 
     @property
     def rate(self) -> float:

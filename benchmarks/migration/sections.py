@@ -20,7 +20,7 @@ from benchmarks.migration.neighbour import NEIGHBOUR
 from benchmarks.migration.proof import PROOF
 from benchmarks.migration.results import Run, busiest, costs_table, fastest, rates_table, summary
 from benchmarks.migration.scale import SCALE
-from benchmarks.migration.sharding import PROCESSES, SHARDS
+from benchmarks.migration.sharding import SHARDS
 from benchmarks.migration.subject import Entries
 from benchmarks.migration.webhook import WEBHOOK
 from benchmarks.tables import Result, Table, at_least, at_most, exactly
@@ -174,7 +174,6 @@ SECTIONS = {
     "neighbour": NEIGHBOUR,
     "webhook": WEBHOOK,
     "shards": SHARDS,
-    "processes": PROCESSES,
     "scale": SCALE,
     "proof": PROOF,
 }

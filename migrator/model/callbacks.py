@@ -122,10 +122,6 @@ class Callbacks:
             self.failure.__cause__ = error
         return str(self.failure)
 
-    def failed_elsewhere(self, sentence: str) -> None:
-        """Keep the error of a converter in a worker process; what it says is in the log, as its cause cannot travel."""
-        self.failure = self.failure or CallbackFailed(sentence)
-
     def check(self, *reports: CrdReport) -> None:
         """Raise the error, with these reports, if there is one."""
         if self.failure is not None:

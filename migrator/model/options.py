@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,8 +15,6 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 __all__ = [
-    "AUTO",
-    "MOST_PROCESSES",
     "MOST_SHARDS",
     "PATIENCE_S",
     "SETTLE_S",
@@ -41,12 +38,6 @@ API server aborts every request after a minute (kube-apiserver ``--request-timeo
 PATIENCE_S = 300.0
 """Seconds that a run waits for temporary failures, above all a restart of the API server, before it gives up."""
 
-
-AUTO = "auto"
-"""As ``Options.processes``: as many as there are CPUs for this process."""
-
-MOST_PROCESSES = 64
-"""Each process costs about 60 MB, and an API server that takes the writes of more is not known."""
 
 _E = TypeVar("_E", bound=StrEnum)
 
@@ -121,9 +112,6 @@ class Options:
         namespace, selector: migrate only a part of the objects; such a run never prunes.
         concurrency: the most writes in flight; 429s of the API server lower it for a while.
         rate: the most writes per second, or None.
-        processes: the number of worker processes that write the objects that this process lists; 1 for none, ``auto``
-            for one for each CPU that this process may use. They share ``concurrency`` and ``rate``. A list of one page
-            needs none.
         page_size: objects per LIST request; None means 500, or 100 if every listed object costs a conversion or is
             read whole.
         settle_s: seconds that must pass after the last change of the CRD, and after the last API server has seen it,
@@ -153,7 +141,6 @@ class Options:
     selector: str | None = None
     concurrency: int = 32
     rate: float | None = None
-    processes: int | str = 1
     page_size: int | None = None
     settle_s: float = SETTLE_S
     conversion_url: str | None = None
@@ -183,7 +170,6 @@ class Options:
             _wrong_type("shard", "a Shard or None", self.shard)
         _whole("concurrency", self.concurrency)
         _whole("passes", self.passes)
-        _processes(self.processes)
         if self.page_size is not None:
             _whole("page_size", self.page_size)
         if self.rate is not None:
@@ -264,21 +250,6 @@ def _whole(name: str, value: object) -> None:
         _wrong_type(name, "a whole number", value)
     if value < 1:
         msg = f"Options.{name} must be 1 or more, not {value}"
-        raise ValueError(msg)
-
-
-def _processes(value: object) -> None:
-    if isinstance(value, str):
-        if value != AUTO:
-            msg = f"Options.processes must be a number or {AUTO!r}, not {value!r}"
-            raise ValueError(msg)
-    else:
-        _whole("processes", value)
-        if isinstance(value, int) and value > MOST_PROCESSES:
-            msg = f"Options.processes must be {MOST_PROCESSES} at most, not {value}"
-            raise ValueError(msg)
-    if value != 1 and sys.platform == "win32":
-        msg = "Options.processes: worker processes need Linux or macOS: leave it at 1, or use shards"
         raise ValueError(msg)
 
 

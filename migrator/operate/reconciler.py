@@ -15,7 +15,7 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from restow.crds import Crd, CrdError
@@ -40,7 +40,6 @@ from restow.migrator.operate.targets import Targets, choice
 from restow.migrator.references.verdict import standing
 from restow.migrator.requests.crdaccess import ReadCrd, annotate, read_crd
 from restow.migrator.requests.passes import Converters, own_webhook
-from restow.migrator.requests.workers import plan_workers
 from restow.migrator.run.run import Migration
 
 __all__ = ["Memory", "Migrator", "due_phases"]
@@ -170,8 +169,7 @@ class Migrator:
         chance: spreads waits; a seeded one makes a run repeatable.
 
     Raises:
-        ValueError: there are no targets, or the options cannot finish a CRD (a dry run, a part of the objects), or they
-            have several ``processes``, which cannot work with this cluster or these converters.
+        ValueError: there are no targets, or the options cannot finish a CRD (a dry run, a part of the objects).
     """
 
     def __init__(
@@ -204,8 +202,6 @@ class Migrator:
         self._looking = RetryingCluster(cluster, patience_s=_LOOK_S)
         default = options or Options(resume=True)
         self._choice = choice(targets, default)
-        for each in (default, *(targets.values() if isinstance(targets, Mapping) else ())):
-            plan_workers(cluster, each, converters)  # here, because a reconcile would fail and be repeated forever
         self._hooks = Hooks((log_details, Events(cluster)) if hooks is None else hooks, clock, progress_s)
         self._converters = converters
         self._workers = workers

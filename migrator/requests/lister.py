@@ -37,7 +37,6 @@ __all__ = [
     "ListFrom",
     "ListedPage",
     "list_objects",
-    "read_items",
     "readable_pages",
 ]
 
@@ -99,7 +98,6 @@ class ListedPage:
         resource_version: of the list; it changes when the list continues inconsistently.
         texts: the objects as the server sent them, if requested; in the order of ``items``.
         size: bytes of the answer.
-        last: whether no page follows.
     """
 
     items: list[Item]
@@ -107,7 +105,6 @@ class ListedPage:
     resource_version: str = ""
     texts: list[msgspec.Raw] = field(default_factory=list)
     size: int = 0
-    last: bool = False
 
 
 async def list_objects(
@@ -123,7 +120,6 @@ async def list_objects(
     start: str = "",
     whole: bool = False,
     texts: bool = False,
-    undecoded: bool = False,
     page_bytes: int = 0,
     attempts: int = ATTEMPTS,
     patience_s: float = 0.0,
@@ -138,7 +134,6 @@ async def list_objects(
         start: the continue token to begin with; empty for the first page.
         whole: read whole objects, not metadata only.
         texts: read whole objects, and also yield them as the server sent them.
-        undecoded: yield what is read, whole objects or metadata, only as it was sent; see ``read_items``.
         page_bytes: the approximate size limit of a reply; 0 for none. The first page has few objects, and shows how
             large they are.
         attempts: attempts for one page; fewer if the caller can do without this list.
@@ -161,9 +156,7 @@ async def list_objects(
         while True:
             requests.list += 1
             try:
-                page, token = await _page(
-                    cluster, resource, namespace, params, whole=whole, texts=texts, undecoded=undecoded
-                )
+                page, token = await _page(cluster, resource, namespace, params, whole=whole, texts=texts)
                 _check(page, token, resource, params, stored=stored)
                 break
             except KubeError as error:
@@ -198,21 +191,18 @@ async def _page(
     *,
     whole: bool,
     texts: bool,
-    undecoded: bool,
 ) -> tuple[ListedPage, str]:
     reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not (whole or texts))
     size = len(reply.body)
-    if not (whole or texts or undecoded):
+    if not (whole or texts):
         page = reply.decode(page_decoder)
         items: list[Item] = [(item.metadata, None) for item in page.items or ()]
         about = page.metadata
-        last = not about.continue_
-        return ListedPage(items, about.remaining, about.resource_version, size=size, last=last), about.continue_
+        return ListedPage(items, about.remaining, about.resource_version, size=size), about.continue_
     raw = reply.decode(whole_page_decoder)
     found, about = raw.items or [], raw.metadata
-    items = [] if undecoded else read_items(found, resource, whole=whole)
-    kept, last = found if texts or undecoded else [], not about.continue_
-    return ListedPage(items, about.remaining, about.resource_version, kept, size, last), about.continue_
+    items = _read_items(found, resource, whole=whole)
+    return ListedPage(items, about.remaining, about.resource_version, found if texts else [], size), about.continue_
 
 
 def _check(page: ListedPage, token: str, resource: Resource, params: Mapping[str, str], *, stored: bool) -> None:
@@ -232,7 +222,7 @@ def _check(page: ListedPage, token: str, resource: Resource, params: Mapping[str
         raise BadReply(f"list {resource.full_name}: the answer is not a page of the list: {wrong}")
 
 
-def read_items(texts: Sequence[msgspec.Raw | bytes], resource: Resource, *, whole: bool) -> list[Item]:
+def _read_items(texts: Sequence[msgspec.Raw], resource: Resource, *, whole: bool) -> list[Item]:
     """Decode the objects of a page, and their content if whole objects are requested.
 
     Raises:

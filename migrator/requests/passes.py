@@ -13,14 +13,14 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.errors import BadReply, NotFound
+from restow.kube.errors import NotFound
 from restow.kube.retry import jittered, with_retries
 from restow.migrator.decide.policies import entry_policies, hazard_warnings
 from restow.migrator.model.converter import Converter, ConverterDown
@@ -28,7 +28,7 @@ from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport, Requests
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.crdaccess import deleted
-from restow.migrator.requests.lister import Item, ListedPage, ListFailed, list_objects, read_items
+from restow.migrator.requests.lister import Item, ListFailed, list_objects
 from restow.migrator.requests.listfailure import explain_list_failure
 from restow.migrator.requests.pace import Limiter
 from restow.migrator.requests.stop import RunStop
@@ -41,13 +41,10 @@ __all__ = [
     "LONGEST_WAIT",
     "WHOLE_OBJECTS",
     "Converters",
-    "CrdDeleted",
     "Environment",
-    "Finisher",
     "open_converter",
     "own_webhook",
     "page_size",
-    "reads_whole",
     "run_pass",
     "scan",
     "unfinished",
@@ -60,8 +57,6 @@ WHOLE_OBJECTS = 100
 Converters: TypeAlias = Callable[[Crd], Converter | None]
 """Gives the converter for a CRD, or None for its own webhook."""
 
-
-_UNREADABLE = "the objects of {name} could not all be listed: {said}"
 
 _MOST_ASKED = 5
 """Times that a pass asks whether its CRD is gone."""
@@ -113,10 +108,6 @@ def page_size(options: Options, crd: Crd, rules: EntryPolicies) -> int:
     return WHOLE_OBJECTS if crd.strategy != "None" or rules.whole_objects else 500
 
 
-Deal: TypeAlias = Callable[[AsyncIterator[ListedPage]], Awaitable[None]]
-"""Has other processes finish the objects of these pages, which are as they were sent."""
-
-
 async def run_pass(
     environment: Environment,
     crd: Crd,
@@ -125,7 +116,6 @@ async def run_pass(
     report: CrdReport,
     *,
     listed: Callable[[str], Awaitable[None]] | None = None,
-    deal: Deal | None = None,
 ) -> None:
     """List and finish every object, or those of a shard; ``report`` counts the outcomes.
 
@@ -136,30 +126,14 @@ async def run_pass(
         options: what is asked for.
         report: counts, failures, and ``unfinished`` if not every object was processed.
         listed: receives the list's resourceVersion before the first object is begun.
-        deal: finishes the objects of a list of several pages; by default, this process finishes them.
     """
     chosen = environment.converter(crd)
-    deleted_crd = CrdDeleted(environment, crd)
     async with open_converter(chosen, environment, crd, options, report.requests) as converter:
-        finisher = Finisher(environment, crd, rules, options, report, converter, deleted_crd)
-        listing = _Listing(environment, crd, rules, options, report, deleted_crd, undecoded=deal is not None)
         report.begin_pass()
-        async with aclosing(listing.pages(listed)) as pages:
-            if deal is None:
-                await finisher.run(page.items async for page in pages)
-            elif (first := await anext(pages, None)) is not None and not first.last:
-                await deal(_chained(first, pages))
-            elif first is not None:
-                await finisher.run(listing.decoded(page) async for page in _chained(first, pages))
+        await _Pass(environment, crd, rules, options, report, converter).run(listed)
     report.warn(hazard_warnings(rules.hazards, report.hazards, rules.storage))
     if environment.stop:
         report.unfinished, report.unreachable = unfinished(report, environment.stop), environment.stop.unreachable
-
-
-async def _chained(first: ListedPage, more: AsyncIterator[ListedPage]) -> AsyncIterator[ListedPage]:
-    yield first
-    async for page in more:
-        yield page
 
 
 def open_converter(
@@ -180,120 +154,8 @@ def open_converter(
     )
 
 
-class CrdDeleted:
-    """Asks the API server whether the CRD of a pass is gone, and ends the pass then.
-
-    It asks a few times only, because a 404 may have other causes.
-
-    Args:
-        environment: the API server, and the end of the run.
-        crd: the CRD.
-    """
-
-    def __init__(self, environment: Environment, crd: Crd) -> None:
-        self._environment = environment
-        self._crd = crd
-        self._asking = asyncio.Lock()
-        self._asked = 0
-
-    async def __call__(self) -> bool:
-        """Return whether the CRD is gone; the run is stopped then."""
-        stop = self._environment.stop
-        async with self._asking:
-            if not stop and self._asked < _MOST_ASKED:
-                self._asked += 1
-                if why := await deleted(self._environment.cluster, self._crd):
-                    stop.because(why, final=True)
-        return stop.final
-
-
-class _Listing:
-    """The list of a pass. Its pages are undecoded where other processes finish the objects."""
-
-    def __init__(
-        self,
-        environment: Environment,
-        crd: Crd,
-        rules: EntryPolicies,
-        options: Options,
-        report: CrdReport,
-        crd_deleted: CrdDeleted,
-        *,
-        undecoded: bool,
-    ) -> None:
-        self._environment = environment
-        self._crd = crd
-        self._rules = rules
-        self._options = options
-        self._report = report
-        self._crd_deleted = crd_deleted
-        self._undecoded = undecoded
-
-    async def pages(self, listed: Callable[[str], Awaitable[None]] | None) -> AsyncGenerator[ListedPage, None]:
-        """Yield the pages, and count their objects; a failure of the list becomes a row of the report."""
-        options, report = self._options, self._report
-        try:
-            async for page in list_objects(
-                self._environment.cluster,
-                self._crd.resource_at(self._crd.storage.name),
-                page_size=page_size(options, self._crd, self._rules),
-                requests=report.requests,
-                stop=self._environment.stop,
-                jitter=self._environment.jitter,
-                namespace=options.namespace,
-                selector=options.selector,
-                whole=reads_whole(self._rules),
-                undecoded=self._undecoded,
-                patience_s=options.patience_s,
-            ):
-                if listed is not None:
-                    await listed(page.resource_version)
-                    listed = None
-                owned, count = self._owned(page), 1 if options.shard is None else options.shard.count
-                report.objects.listed += len(owned.texts if self._undecoded else owned.items)
-                report.expected = report.objects.listed + (page.remaining or 0) // count
-                yield owned
-        except ListFailed as failure:
-            if not (isinstance(failure.__cause__, NotFound) and await self._crd_deleted()):
-                cause = await explain_list_failure(self._environment.cluster, self._crd, failure, report.requests)
-                report.unfinished, report.unreachable = str(cause), cause.unreachable
-        except BadReply as error:  # an object of an undecoded page, of which a shard reads the uid
-            report.unfinished = _UNREADABLE.format(name=self._crd.name, said=error.said)
-
-    def decoded(self, page: ListedPage) -> Sequence[Item]:
-        """Return the objects of an undecoded page."""
-        resource = self._crd.resource_at(self._crd.storage.name)
-        return read_items(page.texts, resource, whole=reads_whole(self._rules))
-
-    def _owned(self, page: ListedPage) -> ListedPage:
-        """Return a page with the objects of the shard."""
-        shard = self._options.shard
-        if shard is None:
-            return page
-        if self._undecoded:
-            uids = [item[0].uid for item in self.decoded(page)]
-            return replace(page, texts=[text for text, uid in zip(page.texts, uids, strict=True) if shard.owns(uid)])
-        return replace(page, items=[item for item in page.items if shard.owns(item[0].uid)])
-
-
-def reads_whole(rules: EntryPolicies) -> bool:
-    """Return whether whole objects must be listed."""
-    return rules.whole_objects or rules.translates
-
-
-class Finisher:
-    """Finishes objects of one CRD, ``Options.concurrency`` of them concurrently.
-
-    Args:
-        environment: the API server, the clock and the end of the run.
-        crd: the CRD.
-        rules: the policies by which objects are decided.
-        options: what is asked for.
-        report: where everything is counted.
-        converter: converts the objects; already open.
-        crd_deleted: asks whether the CRD is gone.
-        limiter: paces the writes; by default that of the options.
-    """
+class _Pass:
+    """One pass, whose converter is open: it lists the objects, and finishes ``Options.concurrency`` of them at once."""
 
     def __init__(
         self,
@@ -303,67 +165,96 @@ class Finisher:
         options: Options,
         report: CrdReport,
         converter: Converter,
-        crd_deleted: CrdDeleted,
-        *,
-        limiter: Limiter | None = None,
     ) -> None:
+        self._environment = environment
         self._stop = environment.stop
-        self._crd_name = crd.name
-        self._concurrency = options.concurrency
+        self._crd = crd
+        self._rules = rules
+        self._options = options
+        self._report = report
         self._translator = Translator(converter, rules, report)
-        self._queue: asyncio.Queue[tuple[int, Work] | None] = asyncio.Queue(maxsize=page_size(options, crd, rules))
+        self._page_size = page_size(options, crd, rules)
+        self._queue: asyncio.Queue[Work | None] = asyncio.Queue(maxsize=self._page_size)
         self._writer = ObjectWriter(
             environment.cluster,
             crd,
             rules,
             report,
             translator=self._translator,
-            limiter=limiter or Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
+            limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
             stop=environment.stop,
             clock=environment.clock,
             jitter=environment.jitter,
             patience_s=options.patience_s,
             dry_run=options.dry_run,
-            crd_deleted=crd_deleted,
+            crd_deleted=self._crd_deleted,
         )
+        self._asking = asyncio.Lock()
+        self._asked = 0
 
-    async def run(
-        self, batches: AsyncIterator[Sequence[Item]], done: Callable[[int], None] = lambda _place: None
-    ) -> None:
-        """Finish the objects of all batches.
-
-        Args:
-            batches: the objects.
-            done: called for each finished object with its index over all batches, from 0. After a request to stop, it
-                is not called for objects that were not begun.
-        """
+    async def run(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
+        """List and finish all objects, or those of the shard."""
         async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(self._work(done)) for _ in range(self._concurrency)]
-            feeder = group.create_task(self._feed(batches))
+            workers = [group.create_task(self._work()) for _ in range(self._options.concurrency)]
+            feeder = group.create_task(self._feed(listed))
             await asyncio.wait(workers)
             feeder.cancel()
 
-    async def _feed(self, batches: AsyncIterator[Sequence[Item]]) -> None:
-        """Feed the queue, and end it with one None for each worker."""
-        place = 0
+    async def _feed(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
+        """Feed the queue, and end it with one None for each worker; a failed list becomes a row of the report."""
+        report = self._report
         try:
-            async for items in batches:
+            async for items in self._batches(listed):
                 for work in await self._translator.works(items):
-                    await self._queue.put((place, work))
-                    place += 1
+                    await self._queue.put(work)
+        except ListFailed as failure:
+            if not (isinstance(failure.__cause__, NotFound) and await self._crd_deleted()):
+                cause = await explain_list_failure(self._environment.cluster, self._crd, failure, report.requests)
+                report.unfinished, report.unreachable = str(cause), cause.unreachable
         except ConverterDown as down:
             self._stop.because(str(down), unreachable=down.unreachable)
-        except BadReply as error:  # of a batch that was listed undecoded
-            self._stop.because(_UNREADABLE.format(name=self._crd_name, said=error.said))
-        for _ in range(self._concurrency):
+        for _ in range(self._options.concurrency):
             await self._queue.put(None)
 
-    async def _work(self, done: Callable[[int], None]) -> None:
-        while (item := await self._queue.get()) is not None:
+    async def _batches(self, listed: Callable[[str], Awaitable[None]] | None) -> AsyncIterator[Sequence[Item]]:
+        """Yield the objects page by page, those of the shard only, and count them."""
+        options, report, shard = self._options, self._report, self._options.shard
+        async for page in list_objects(
+            self._environment.cluster,
+            self._crd.resource_at(self._crd.storage.name),
+            page_size=self._page_size,
+            requests=report.requests,
+            stop=self._stop,
+            jitter=self._environment.jitter,
+            namespace=options.namespace,
+            selector=options.selector,
+            whole=self._rules.whole_objects or self._rules.translates,
+            patience_s=options.patience_s,
+        ):
+            if listed is not None:
+                await listed(page.resource_version)
+                listed = None
+            items = page.items if shard is None else [item for item in page.items if shard.owns(item[0].uid)]
+            report.objects.listed += len(items)
+            report.expected = report.objects.listed + (page.remaining or 0) // (1 if shard is None else shard.count)
+            yield items
+
+    async def _crd_deleted(self) -> bool:
+        """Return whether the CRD is gone, which stops the run.
+
+        It asks a few times only, because a 404 may have other causes.
+        """
+        async with self._asking:
+            if not self._stop and self._asked < _MOST_ASKED:
+                self._asked += 1
+                if why := await deleted(self._environment.cluster, self._crd):
+                    self._stop.because(why, final=True)
+        return self._stop.final
+
+    async def _work(self) -> None:
+        while (work := await self._queue.get()) is not None:
             if not self._stop:
-                place, work = item
                 await self._writer.finish(*work)
-                done(place)
 
 
 def unfinished(report: CrdReport, stop: RunStop) -> str:

@@ -11,13 +11,8 @@ from restow.migrator.model.report import CrdReport
 from restow.migrator.model.watermark import FirstSeen
 from restow.migrator.requests.passes import Environment
 from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.workers import WorkerPlan
 
-__all__ = ["GRACE", "CrdRun"]
-
-
-GRACE = 8.0
-"""Seconds for the requests in flight once a run is asked to stop; pods are given 30, and ``restow`` promises 10."""
+__all__ = ["CrdRun"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +26,6 @@ class CrdRun:
         callbacks: the caller's observer and converters.
         first_seen: the times at which this process first saw the CRD in each generation.
         report: the report of the run so far.
-        workers: the processes that finish the objects; None if this process finishes them.
     """
 
     environment: Environment
@@ -39,7 +33,6 @@ class CrdRun:
     callbacks: Callbacks
     first_seen: FirstSeen
     report: CrdReport
-    workers: WorkerPlan | None = None
 
     @property
     def cluster(self) -> RetryingCluster:

@@ -43,10 +43,8 @@ from restow.migrator.requests.native import NativeStuck
 from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
 from restow.migrator.requests.preflight import missing_namespace
 from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.workers import plan_workers
 from restow.migrator.run.begin import begin, begin_again
-from restow.migrator.run.context import GRACE, CrdRun
-from restow.migrator.run.dealer import Dealer
+from restow.migrator.run.context import CrdRun
 from restow.migrator.run.native import NativeRun
 from restow.migrator.run.prune import Pruner
 from restow.migrator.run.settle import Lagging, LagWatch
@@ -56,6 +54,9 @@ __all__ = ["GRACE", "Migration", "migrate", "prune"]
 
 
 _log = logging.getLogger(__name__)
+
+GRACE = 8.0
+"""Seconds for requests in flight after a request to stop; pods have 30 by default, and ``restow`` promises 10."""
 
 
 async def _migrate(run: CrdRun, servers: ApiServers) -> PruneVerdict:
@@ -131,8 +132,7 @@ async def _write_and_prune(
             if share is None or not share.done_before(crd):
                 run.at(Moment.WRITING)
                 listed = partial(_leave_watermark, run, crd, policies)
-                deal = Dealer(run, crd, policies, run.workers).deal if run.workers is not None else None
-                await run_pass(run.environment, crd, policies, options, report, listed=listed, deal=deal)
+                await run_pass(run.environment, crd, policies, options, report, listed=listed)
                 if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
                     report.pruned_reason = behind
                     return PruneVerdict(prune=False, reason=behind, again=True)
@@ -205,10 +205,6 @@ class Migration:
         clock: a monotonic clock, in seconds.
         chance: spreads waits; a seeded one makes a run repeatable.
         first_seen: the times at which this process first saw the current generation of each CRD.
-
-    Raises:
-        ValueError: ``Options.processes`` asks for several processes, and another process cannot open the cluster or
-            make the converters.
     """
 
     def __init__(
@@ -224,8 +220,7 @@ class Migration:
         first_seen: FirstSeen | None = None,
     ) -> None:
         self._cluster = cluster
-        self._options = options = options or Options()
-        self._workers = plan_workers(cluster, options, converters)
+        self._options = options or Options()
         self._observer = observer or Silent()
         self._stop = stop
         self._converters = converters
@@ -300,7 +295,7 @@ class Migration:
         )
         environment = Environment(cluster, stop, self._clock, self._chance, callbacks.converter)
         report = CrdReport(name=name, waits=stop.waits)
-        return CrdRun(environment, self._options, callbacks, self._first_seen, report, self._workers)
+        return CrdRun(environment, self._options, callbacks, self._first_seen, report)
 
 
 async def _attempt(run: CrdRun) -> KubeError | None:
@@ -389,7 +384,6 @@ async def migrate(
     Raises:
         KubeError: the API server could not be reached before anything was written.
         CallbackFailed: the observer or a converter raised; see ``CallbackFailed.reports``.
-        ValueError: several processes are asked for that cannot work with this cluster or these converters.
     """
     return await Migration(cluster, options, observer=observer, stop=stop, converters=converters).run(names)
 

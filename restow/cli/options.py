@@ -15,9 +15,6 @@ from restow.cli.logs import FORMATS, LEVELS, remember
 from restow.cli.printing import note_wide
 from restow.cli.session import PATIENCE
 from restow.migrator import (
-    AUTO,
-    MOST_BY_CPUS,
-    MOST_PROCESSES,
     PATIENCE_S,
     SETTLE_S,
     Converters,
@@ -46,7 +43,6 @@ __all__ = [
     "migration_options",
     "output",
     "patience",
-    "processes",
     "running",
     "settle",
     "shard",
@@ -155,28 +151,6 @@ def patience(function: _F) -> _F:
         show_envvar=True,
         metavar="S",
         help="Seconds to retry an API server or a converter that is out of reach, before exit code 4.",
-    )(function)
-
-
-def _processes(context: click.Context, parameter: click.Parameter, value: str) -> int | str:
-    """Return the value of ``Options.processes``.
-
-    Raises:
-        click.BadParameter: it is no number of processes and not ``auto``.
-    """
-    return value if value == AUTO else click.IntRange(1, MOST_PROCESSES)(value, parameter, context)
-
-
-def processes(function: _F) -> _F:
-    """--processes."""
-    return click.option(
-        "--processes",
-        callback=_processes,
-        default="1",
-        show_default=True,
-        metavar="N|auto",
-        help="Number of processes that write objects, or auto for one per available CPU, at most "
-        f"{MOST_BY_CPUS}. They share --concurrency and --rate.",
     )(function)
 
 

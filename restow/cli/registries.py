@@ -20,7 +20,7 @@ from restow.cli.printing import say
 from restow.conversion import DefinitionError, Diagnostic, Graph, ObjectError, Registry, RuleFailed
 from restow.conversion.rules.model import OnError
 from restow.crds import Crd, CrdError, load, loads
-from restow.migrator import Answer, Converters, Json, MigrationRefused, NamedConverters, Unconverted
+from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconverted
 
 if TYPE_CHECKING:
     from restow.conversion.rulefiles import LoadedRules  # imported late: it takes half of a command's start
@@ -31,7 +31,6 @@ __all__ = [
     "graph_converters",
     "load_converters",
     "load_crds",
-    "named_converters",
     "registry_at",
 ]
 
@@ -229,26 +228,13 @@ class GraphConverter:
             return Unconverted(f"{error}{rule}")
 
 
-def load_converters(source: ConversionSource, crd_files: Sequence[Path] = ()) -> NamedConverters:
-    """Return the converters for ``--registry`` or ``--rules``, and ``--crd FILE``; they are loaded already.
+def load_converters(source: ConversionSource, crd_files: Sequence[Path] = ()) -> Converters:
+    """Return the converters for ``--registry`` or ``--rules``, and ``--crd FILE``.
 
     Raises:
         click.UsageError, InputError: as ``ConversionSource.graph`` and ``load_crds``.
     """
-    files = [str(path) for path in source.rules], [str(path) for path in crd_files]
-    named = NamedConverters(f"{__name__}:named_converters", (source.registry, *files))
-    _ = named.made  # now, since what is wrong with the files is a matter of the command line
-    return named
-
-
-def named_converters(registry: str | None, rules: Sequence[str], crd_files: Sequence[str]) -> Converters:
-    """Make the converters of ``load_converters``, in the process of the command and in each of its workers.
-
-    Raises:
-        click.UsageError, InputError: as ``load_converters`` does.
-    """
-    source = ConversionSource(registry, tuple(map(Path, rules)))
-    return graph_converters(source.graph(load_crds(map(Path, crd_files))))
+    return graph_converters(source.graph(load_crds(crd_files)))
 
 
 def graph_converters(graph: Graph) -> Converters:

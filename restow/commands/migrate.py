@@ -41,7 +41,6 @@ _FAILURES_SHOWN = 20
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Maximum number of writes per second."
 )
-@options.processes
 @click.option(
     "--page-size",
     type=click.IntRange(1, 10_000),
@@ -91,7 +90,6 @@ def command(**flags: Any) -> None:
         dry_run=flags.pop("dry_run"),
         concurrency=flags.pop("concurrency"),
         rate=flags.pop("rate"),
-        processes=flags.pop("processes"),
         page_size=flags.pop("page_size"),
         settle_s=flags.pop("settle"),
         patience_s=flags.pop("patience"),

@@ -185,12 +185,7 @@ async def by_registry(place: Place) -> None:
     await by_command(place, f"--registry={REGISTRY}")
 
 
-async def by_processes(place: Place) -> None:
-    """Migrate by ``restow migrate`` with two processes, each of which loads the conversions."""
-    await by_command(place, f"--registry={REGISTRY}", "--processes=2", "--page-size=1")
-
-
-@pytest.mark.parametrize("migrate", [in_process, by_command, by_registry, by_processes])
+@pytest.mark.parametrize("migrate", [in_process, by_command, by_registry])
 async def test_v1beta1_is_migrated_and_goes(place: Place, migrate: Callable[[Place], Awaitable[None]]) -> None:
     """An object left at v1beta1, a lost owner, a lost stage would show here, and not before v1beta1 is gone."""
     family = place.family

@@ -352,15 +352,6 @@ def test_shards_are_the_completions(helm: Helm) -> None:
     assert "--shards=4" in container(job)["args"]
 
 
-def test_processes_are_an_argument(helm: Helm) -> None:
-    """A Job that is given several processes would write with one; the default needs no flag."""
-    flags = ("--values", BY_NAME["migration-job"])
-    assert not [each for each in container(the(helm.render(*flags), "Job"))["args"] if "--processes" in each]
-    for value in ("4", "auto"):
-        job = the(helm.render(*flags, "--set", f"migration.processes={value}"), "Job")
-        assert f"--processes={value}" in container(job)["args"]
-
-
 @pytest.mark.parametrize(
     "name", ["webhook-cert-manager", "webhook-own-ca", "operator", "operator-cert-manager", "conversions"]
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -18,10 +17,6 @@ from restow.migrator import Engine, ManagedFields, Options, Phase, Scope, Shard
         ({"concurrency": 1.5}, "Options.concurrency must be a whole number, not of type float"),
         ({"concurrency": True}, "Options.concurrency must be a whole number, not of type bool"),
         ({"passes": 0}, "Options.passes must be 1 or more, not 0"),
-        ({"processes": 0}, "Options.processes must be 1 or more, not 0"),
-        ({"processes": 65}, "Options.processes must be 64 at most, not 65"),
-        ({"processes": "all"}, "Options.processes must be a number or 'auto', not 'all'"),
-        ({"processes": 2.0}, "Options.processes must be a whole number, not of type float"),
         ({"page_size": 0}, "Options.page_size must be 1 or more, not 0"),
         ({"page_size": "500"}, "Options.page_size must be a whole number, not of type str"),
         ({"rate": 0}, "Options.rate must be a number of writes per second above 0, not 0"),
@@ -72,14 +67,6 @@ def test_what_cannot_be_meant_is_refused_when_it_is_asked_for(options: dict[str,
 def test_what_goes_together_is_taken(options: dict[str, Any]) -> None:
     """A check that refuses what works is a release that nobody can upgrade to."""
     assert all(getattr(Options(**options), name) == value for name, value in options.items())
-
-
-def test_worker_processes_are_refused_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The socket of a worker cannot be handed to it there: the run would end with an error of Python."""
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert Options(processes=1).processes == 1
-    with pytest.raises(ValueError, match="worker processes need Linux or macOS"):
-        Options(processes="auto")
 
 
 def test_settings_read_from_a_file_are_taken_as_they_are_spelled() -> None:
