@@ -23,7 +23,6 @@ __all__ = [
     "ObjectCounts",
     "ObjectFailure",
     "Requests",
-    "Wait",
     "Waits",
     "again",
 ]

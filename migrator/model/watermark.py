@@ -43,7 +43,6 @@ __all__ = [
     "last_spec_change",
     "remaining_settle_time",
     "valid_watermark",
-    "versions_digest",
 ]
 
 

@@ -33,7 +33,6 @@ __all__ = [
     "RunHooks",
     "facts",
     "finding",
-    "first_failures",
     "outcome",
     "progress",
 ]

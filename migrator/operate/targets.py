@@ -13,7 +13,6 @@ from restow.crds import Crd
 from restow.migrator.model.options import Options
 
 __all__ = [
-    "Choice",
     "Targets",
     "choice",
     "in_group",

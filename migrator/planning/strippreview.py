@@ -34,7 +34,7 @@ from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder, whole_page_decoder
 
-__all__ = ["MOST", "Losses", "StripCheck", "StripPrediction"]
+__all__ = ["StripCheck", "StripPrediction"]
 
 
 @dataclass(slots=True)

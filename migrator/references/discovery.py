@@ -16,9 +16,6 @@ from restow.kube.resources import Resource
 
 __all__ = [
     "CORE",
-    "Group",
-    "Groups",
-    "Listing",
     "discover",
     "each_of",
     "followed",

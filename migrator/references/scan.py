@@ -54,7 +54,7 @@ from restow.migrator.requests.preflight import Permission, missing
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["CLUSTER_KINDS", "STANDING_KINDS", "Observe", "find_old_references", "find_references", "read_audit_log"]
+__all__ = ["CLUSTER_KINDS", "STANDING_KINDS", "find_old_references", "find_references", "read_audit_log"]
 
 _T = TypeVar("_T")
 

@@ -34,7 +34,6 @@ from restow.migrator.requests.wire import (
 __all__ = [
     "FailedPage",
     "ListFailed",
-    "ListFrom",
     "ListedPage",
     "list_objects",
     "readable_pages",

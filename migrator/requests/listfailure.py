@@ -19,7 +19,7 @@ from restow.migrator.model.report import Requests
 from restow.migrator.requests.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
 from restow.migrator.requests.wire import ObjectPage, page_decoder
 
-__all__ = ["conversion_failed", "explain_list_failure", "help_to_list"]
+__all__ = ["explain_list_failure", "help_to_list"]
 
 
 MOST_REQUESTS = 40

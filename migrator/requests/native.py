@@ -38,7 +38,6 @@ __all__ = [
     "find_native",
     "left_behind",
     "native_decoder",
-    "native_list_decoder",
     "native_manifest",
     "native_name",
     "without_condition",

@@ -12,8 +12,6 @@ from restow.migrator.ownership.entries import ManagedFieldsEntry
 __all__ = [
     "Meta",
     "ObjectPage",
-    "OwnerReference",
-    "PartialObject",
     "combined_patch",
     "empty_patch",
     "identity_apply",

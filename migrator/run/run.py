@@ -50,7 +50,7 @@ from restow.migrator.run.prune import Pruner
 from restow.migrator.run.settle import Lagging, LagWatch
 from restow.migrator.run.sharding import ShardRun
 
-__all__ = ["GRACE", "Migration", "migrate", "prune"]
+__all__ = ["Migration", "migrate", "prune"]
 
 
 _log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from restow.migrator.model.options import Options, Phase, Shard
 from restow.migrator.model.report import CrdReport, ShardReport
 from restow.migrator.requests.crdaccess import CrdWatch, read_crd
 
-__all__ = ["Ledger", "ShardRun", "ledger_name"]
+__all__ = ["ShardRun", "ledger_name"]
 
 
 _ATTEMPTS = 50  # every 409 means that another shard (of a limited number) made progress, or that an answer was lost

@@ -14,7 +14,6 @@ from restow.crds import Crd
 from restow.migrator.timeline.policy import EARLIER, TimelinePolicy, VersionEntry
 
 __all__ = [
-    "ABSENT",
     "Column",
     "ObservedVersions",
     "TimelineStep",

@@ -30,11 +30,8 @@ __all__ = [
     "FORMER_STATES",
     "LARGEST_RELEASE",
     "RELEASE_TYPE",
-    "Hook",
     "NoRelease",
-    "Release",
     "helm_references",
-    "read_release",
     "split_manifest",
     "stored_json",
 ]

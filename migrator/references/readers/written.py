@@ -14,7 +14,7 @@ import msgspec
 from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["LAST_APPLIED", "WriterTally"]
+__all__ = ["WriterTally"]
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
