@@ -218,6 +218,7 @@ class CrdReport:
         settle_s: the seconds that the run waited for the CRD to settle.
         lagging: a sentence about an API server that the run waited for, or empty.
         put_back: versions that the run put back into storedVersions before the first write.
+        untried: the number of objects of a dry run whose second write could not be tried.
         unchanged: objects last written before the last change of the CRD for which a write changed nothing.
         not_seen: sentences about API servers that could not be checked.
         proof: the proof that the run wrote, or would have written with the right; empty if it proved nothing.
@@ -251,6 +252,7 @@ class CrdReport:
     settle_s: float = 0.0
     lagging: str = ""
     put_back: tuple[str, ...] = ()
+    untried: int = 0
     unchanged: int = 0
     not_seen: list[str] = field(default_factory=list)
     proof: str = ""
@@ -295,6 +297,17 @@ class CrdReport:
         """Add the non-empty warnings, each once, because a repeated pass finds most of them again."""
         self.warnings.extend(each for each in sentences if each and each not in self.warnings)
 
+    def note_untried(self, where: str, said: str) -> None:
+        """Count an object whose second write a dry run cannot show; the first one becomes a warning.
+
+        Args:
+            where: the object, as ``namespace/name``.
+            said: why the API server refused the write in a dry run.
+        """
+        self.untried += 1
+        if self.untried == 1:
+            self.warnings.append(_UNTRIED.format(where=where, said=one_line(said, _LONGEST_REASON).rstrip(".")))
+
     def to_json(self) -> dict[str, Any]:
         """Return the element of ``crds`` in the JSON report."""
         counts, requests = self.objects, self.requests
@@ -327,6 +340,14 @@ class CrdReport:
             "shard": self.shard.to_json() if self.shard is not None else None,
             "durationSeconds": round(self.duration_s, 3),
         }
+
+
+_UNTRIED = (
+    "the second write of {where} cannot be tried, and so that of objects like it: a dry run does not store the new default "
+    "that the first write persists, and the API server compares the object with one that lacks it ({said}). The migration "
+    "writes it with the default on both sides, so only an admission policy or webhook that refuses the default itself "
+    "refuses that write"
+)
 
 
 def _told(owners: dict[tuple[str, str], int]) -> list[dict[str, Any]]:

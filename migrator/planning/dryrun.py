@@ -232,6 +232,9 @@ class DryRun:
         for failure in self._report.failures:
             self._tell(failure)
         self._report.failures.clear()
+        for warning in self._report.warnings:
+            self._findings.add(PlanFinding(check=PlanCheck.REHEARSAL, message=warning))
+        self._report.warnings.clear()
         if self._stop and not self._told_end:
             self._told_end = True
             message = f"the rehearsal ended before its end: {self._stop.why}. Plan again once that is fixed"

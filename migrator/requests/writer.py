@@ -17,6 +17,7 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import (
+    BadRequest,
     ConfigError,
     Conflict,
     Forbidden,
@@ -294,10 +295,11 @@ class ObjectWriter:
         reads a new default refuses the apply of each object that lacks it (422). A patch passes, and owns the default;
         the check of its answer removes that ownership.
         """
-        now, entries, refused = meta, decision.entries, False
+        now, entries, refused, unstored = meta, decision.entries, False, False
         for step in decision.steps[:-1]:
             try:
                 now = await self._send(now, step, entries)
+                unstored = self._dry_run
             except Invalid:
                 refused = True
             except ServerError as error:
@@ -316,10 +318,17 @@ class ObjectWriter:
                 )
         elif refused and not entries:
             last = WriteStep.EMPTY_PATCH  # the apply would have begun to track the object, and has not
-        if rehearse:
-            # The server would empty managedFields if it cannot convert one of the other entries in this request.
-            _check_shown(await self._send(now, last, entries, rehearsal=True), entries, _RIDES_ALONG)
-        return await self._send(now, last, entries)
+        try:
+            if rehearse:
+                # The server would empty managedFields if it cannot convert one of the other entries in this request.
+                _check_shown(await self._send(now, last, entries, rehearsal=True), entries, _RIDES_ALONG)
+            return await self._send(now, last, entries)
+        except (BadRequest, Forbidden, Invalid) as error:
+            if not unstored or (isinstance(error, Forbidden) and error.by_authorizer):
+                raise
+            # The write that counts meets the default in the stored object, and changes nothing of it.
+            self._report.note_untried(meta.key, error.findings if isinstance(error, Invalid) else error.said)
+            return msgspec.structs.replace(now, managed_fields=entries)
 
     async def _send(
         self, meta: Meta, step: WriteStep, entries: Sequence[ManagedFieldsEntry], *, rehearsal: bool = False

@@ -93,28 +93,43 @@ class Access:
 
     async def refuse_updates(self, kind: Kind, version: str, names: Sequence[str]) -> None:
         """Refuse every update of these objects in ``default`` by an admission policy; waits until it is in force."""
-        policy = f"{kind.plural}-{kind.group}"
         rule = {"apiGroups": [kind.group], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": [kind.plural]}
-        said = {"expression": f"!(object.metadata.name in {json.dumps(list(names))})", "message": "it is frozen"}
+        expression = f"!(object.metadata.name in {json.dumps(list(names))})"
+        await self.policy(f"{kind.plural}-{kind.group}", rule, expression, "it is frozen")
+        await until(lambda: self._refused(kind.at(version), names[0]), "the policy is not in force")
+
+    async def guard_crd(self, kind: Kind, *resources: str) -> None:
+        """Refuse every update of a CRD, or of its ``status``, as the Gateway API guards its CRDs; waits for that."""
+        plurals = [f"{CRDS.plural}/{each}".rstrip("/") for each in resources]
+        rule = {"apiGroups": [CRDS.group], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": plurals}
+        name = f"guard-{kind.group}"
+        await self.policy(name, rule, f"object.metadata.name != '{kind.name}'", "this CRD is guarded")
+        status = resources[0] or None
+        await until(lambda: self._refused(CRDS, kind.name, None, status), "the policy is not in force")
+
+    async def policy(self, name: str, rule: dict[str, Any], expression: str, message: str) -> None:
+        """Make an admission policy; others that it has to wait for know when it is in force."""
         documents = {
             "validatingadmissionpolicies": {
                 "failurePolicy": "Fail",
                 "matchConstraints": {"resourceRules": [rule]},
-                "validations": [said],
+                "validations": [{"expression": expression, "message": message}],
             },
-            "validatingadmissionpolicybindings": {"policyName": policy, "validationActions": ["Deny"]},
+            "validatingadmissionpolicybindings": {"policyName": name, "validationActions": ["Deny"]},
         }
         for plural, spec in documents.items():
             resource = Resource(_ADMISSION, "v1", plural, namespaced=False)
-            body = json.dumps({"metadata": {"name": policy}, "spec": spec}).encode()
-            await self._cluster.create(resource, body)
-            self._made.append((resource, policy, None))
-        await until(lambda: self._refused(kind.at(version), names[0]), "the policy is not in force")
+            await self._cluster.create(resource, json.dumps({"metadata": {"name": name}, "spec": spec}).encode())
+            self._made.append((resource, name, None))
 
-    async def _refused(self, resource: Resource, name: str) -> bool:
+    async def _refused(
+        self, resource: Resource, name: str, namespace: str | None = "default", subresource: str | None = None
+    ) -> bool:
         labelled, dry = b'{"metadata": {"labels": {"probe": "yes"}}}', {"dryRun": "All"}
         try:
-            await self._cluster.patch(resource, name, labelled, "default", patch_type=PatchType.MERGE, params=dry)
+            await self._cluster.patch(
+                resource, name, labelled, namespace, patch_type=PatchType.MERGE, subresource=subresource, params=dry
+            )
         except Invalid:
             return True
         return False

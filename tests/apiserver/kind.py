@@ -254,6 +254,7 @@ class Kind:
         namespace: str = "default",
         *,
         subresource: str | None = None,
+        params: dict[str, str] | None = None,
     ) -> Document:
         """A merge patch, as plain clients send it: an Update entry of the manager."""
         reply = await self.cluster.patch(
@@ -263,7 +264,7 @@ class Kind:
             namespace,
             patch_type=PatchType.MERGE,
             subresource=subresource,
-            params={"fieldManager": manager},
+            params={"fieldManager": manager} | (params or {}),
         )
         merged: Document = reply.json()
         return merged
