@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import msgspec
 
 from restow.crds import Crd
+from restow.migrator.model import watermark
 from restow.migrator.model.options import ManagedFields, Options, Phase
 from restow.migrator.ownership.entries import FIELD_MANAGER
 
@@ -35,6 +36,7 @@ __all__ = [
     "UNFINISHED",
     "Proof",
     "Proven",
+    "annotations_of_mark",
     "extended",
     "failed_prune",
     "may_be_stored",
@@ -43,6 +45,7 @@ __all__ = [
     "reencoding_due",
     "run_key",
     "touches_managed_fields",
+    "unprotected_versions",
     "what_is_proved",
 ]
 
@@ -225,6 +228,24 @@ def proof_of_run(start: Crd, now: Crd, options: Options) -> Proof | None:
     )
 
 
+def annotations_of_mark(crd: Crd, proof: Proof, *, rewritten: bool) -> dict[str, str | None]:
+    """Return the annotations with which a run ends: the proof in place of the watermark, which is no longer needed.
+
+    A CRD of one version without work gets no proof, because a run over all CRDs would mark every CRD.
+
+    Args:
+        crd: the CRD as just read.
+        proof: the proof of the run.
+        rewritten: whether the run rewrote an object.
+    """
+    annotations: dict[str, str | None] = {}
+    if len(crd.versions) > 1 or rewritten or ANNOTATION in crd.annotations:
+        annotations[ANNOTATION] = proof.encode()
+    if proof.objects and watermark.ANNOTATION in crd.annotations:
+        annotations[watermark.ANNOTATION] = None
+    return annotations
+
+
 def extended(proven: Proven) -> Proof | None:
     """Return a valid proof, rewritten for the CRD's present generation; None if this is not needed.
 
@@ -247,6 +268,11 @@ def may_be_stored(crd: Crd) -> tuple[str, ...]:
     if not what_is_proved(crd).doubt:
         return (crd.storage.name,)
     return tuple(version.name for version in crd.versions)
+
+
+def unprotected_versions(crd: Crd) -> tuple[str, ...]:
+    """Return the versions at which objects may be stored, and that storedVersions does not name, in the CRD's order."""
+    return tuple(version for version in may_be_stored(crd) if version not in crd.stored_versions)
 
 
 def reencoding_due(crd: Crd, options: Options) -> bool:

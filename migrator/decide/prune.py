@@ -19,7 +19,6 @@ __all__ = [
     "Generations",
     "PruneVerdict",
     "may_prune",
-    "unnamed_versions",
 ]
 
 
@@ -92,11 +91,6 @@ def may_prune(start: Crd, now: Crd, generations: Generations) -> PruneVerdict:
     if generations.unbroken(start.generation, now.generation, storage):
         return PruneVerdict(prune=True)
     return PruneVerdict(prune=False, reason=_unproven(start, now, generations), again=True)
-
-
-def unnamed_versions(crd: Crd) -> tuple[str, ...]:
-    """Return the versions of the CRD that storedVersions does not name, in the CRD's order."""
-    return tuple(version.name for version in crd.versions if version.name not in crd.stored_versions)
 
 
 def _unproven(start: Crd, now: Crd, generations: Generations) -> str:

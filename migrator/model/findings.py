@@ -16,6 +16,8 @@ __all__ = [
     "PlanCheck",
     "PlanFinding",
     "PlanFindings",
+    "cannot_be_tried",
+    "is_denial",
     "of_failure",
 ]
 
@@ -32,6 +34,7 @@ class PlanCheck(StrEnum):
     - ``owners``: managers with fields that cannot be carried over.
     - ``fields``: fields that a rewrite would prune.
     - ``webhook``: whether the conversion webhook answers, and its answers.
+    - ``crd``: the migration's own writes of the CRD.
     - ``rehearsal``: writes that could not be tried.
     - ``native``: the cluster's own migration.
     """
@@ -41,6 +44,7 @@ class PlanCheck(StrEnum):
     OWNERS = "owners"
     FIELDS = "fields"
     WEBHOOK = "webhook"
+    CRD = "crd"
     REHEARSAL = "rehearsal"
     NATIVE = "native"
 
@@ -52,7 +56,7 @@ class PlanFinding:
     Attributes:
         check: the subject of the finding.
         message: the sentence.
-        fails: whether objects would fail because of it; otherwise it is a warning.
+        fails: whether the migration would fail because of it; otherwise it is a warning.
         namespace, name: the object, if the finding is about one.
         reason: the reason as in a migration's report.
     """
@@ -92,7 +96,7 @@ class PlanFindings:
 
     @property
     def fail(self) -> bool:
-        """Whether objects would fail because of a finding."""
+        """Whether the migration would fail because of a finding."""
         return any(fails for _check, fails in self.counts)
 
     def more(self) -> dict[PlanCheck, int]:
@@ -107,7 +111,7 @@ def of_failure(failure: ObjectFailure) -> PlanFinding:
     """Return the finding for a dry-run write that failed."""
     where, said = failure.where, failure.message.rstrip(".")
     check = PlanCheck.REHEARSAL
-    if _NO_DRY_RUN in said:
+    if cannot_be_tried(said):
         message = (
             f"the write of {where} cannot be tried: {said}, so whether it would be admitted is not known. Set that "
             "webhook's sideEffects to None or NoneOnDryRun if that is so, or expect it to be asked by the migration"
@@ -134,7 +138,7 @@ def _advice(failure: ObjectFailure) -> str:
         return ""
     if any(text in said for text in _BROKEN_WEBHOOK):
         return ". See that this webhook runs and that its certificate fits its caBundle, then plan again"
-    if any(text in said for text in _POLICIES):
+    if is_denial(said):
         return (
             ". Have that policy or webhook admit updates that change nothing (and the user of the migration), or fix "
             "the object, then plan again"
@@ -148,7 +152,16 @@ def _advice(failure: ObjectFailure) -> str:
     return ". Fix what the message names, then plan again"
 
 
-_NO_DRY_RUN = "does not support dry run"
+def is_denial(said: str) -> bool:
+    """Return whether an admission policy or webhook refused a write, by the API server's message."""
+    return any(text in said for text in _POLICIES)
+
+
+def cannot_be_tried(said: str) -> bool:
+    """Return whether a write cannot be tried as a dry run, by the API server's message."""
+    return "does not support dry run" in said
+
+
 _BROKEN_WEBHOOK = ("failed calling webhook", "failed to call webhook")
 _POLICIES = (
     "ValidatingAdmissionPolicy",

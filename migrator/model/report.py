@@ -221,6 +221,7 @@ class CrdReport:
         untried: the number of objects of a dry run whose second write could not be tried.
         unchanged: objects last written before the last change of the CRD for which a write changed nothing.
         not_seen: sentences about API servers that could not be checked.
+        unmarked: why the run, which was to prune, could not leave its mark, and what to do; or empty.
         proof: the proof that the run wrote, or would have written with the right; empty if it proved nothing.
         engine: the engine that rewrote objects, ``direct`` or ``native``.
         resumed_from: the watermark after which objects were not re-encoded, or empty.
@@ -255,6 +256,7 @@ class CrdReport:
     untried: int = 0
     unchanged: int = 0
     not_seen: list[str] = field(default_factory=list)
+    unmarked: str = ""
     proof: str = ""
     duration_s: float = 0.0
     engine: str = "direct"
@@ -330,6 +332,7 @@ class CrdReport:
             "conversions": self.conversions,
             "refused": self.refused,
             "unfinished": self.unfinished,
+            "unmarked": self.unmarked,
             "unreachable": self.unreachable,
             "warnings": list(self.warnings),
             "notSeen": list(self.not_seen),
@@ -343,10 +346,9 @@ class CrdReport:
 
 
 _UNTRIED = (
-    "the second write of {where} cannot be tried, and so that of objects like it: a dry run does not store the new default "
-    "that the first write persists, and the API server compares the object with one that lacks it ({said}). The migration "
-    "writes it with the default on both sides, so only an admission policy or webhook that refuses the default itself "
-    "refuses that write"
+    "the second write of {where}, and of objects like it, cannot be tried: a dry run does not store the new default of "
+    "the first write, so the API server compares the object with one that lacks it ({said}). In a migration both have "
+    "it. Only a policy or webhook that refuses the default itself then refuses the write"
 )
 
 
@@ -366,8 +368,11 @@ class MigrationReport:
 
     @property
     def result(self) -> MigrationResult:
-        """Failed, or Unreachable if that is the only cause; else Refused if a CRD was; else DryRun or Succeeded."""
-        incomplete = [crd for crd in self.crds if not crd.complete and not crd.refused]
+        """Failed, or Unreachable if that is the only cause; else Refused if a CRD was; else DryRun or Succeeded.
+
+        A run fails also if it could not leave its mark, because ``restow ready`` then goes on saying no.
+        """
+        incomplete = [crd for crd in self.crds if not crd.refused and (crd.unmarked or not crd.complete)]
         if incomplete:
             return MigrationResult.UNREACHABLE if all(crd.unreachable for crd in incomplete) else MigrationResult.FAILED
         if any(crd.refused for crd in self.crds):

@@ -146,7 +146,7 @@ def finding(report: CrdReport) -> str:
         parts.append(f"{objects.remaining} keep entries of other served versions")
     stored = ", ".join(report.stored_after)
     parts.append(f"status.storedVersions {'was pruned to' if report.pruned else 'is'} {stored}")
-    return ", ".join(parts)
+    return "; ".join(filter(None, (", ".join(parts), report.unmarked)))
 
 
 def progress(report: CrdReport) -> str:

@@ -35,6 +35,7 @@ from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.requests.lister import ListFailed
 from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator.requests.marking import rehearse_mark
 from restow.migrator.requests.native import left_behind, without_condition
 from restow.migrator.requests.passes import scan
 from restow.migrator.requests.preflight import refusal
@@ -122,6 +123,7 @@ def judge(
     owners: dict[str, int],
     references: FoundReferences | None,
     servers: Servers = _ALL_SEEN,
+    no_mark: str = "",
 ) -> Readiness:
     """Judge from the results of the checks.
 
@@ -132,6 +134,7 @@ def judge(
         owners: the numbers of objects with entries at the version, by manager.
         references: references to the version in the cluster; None without a search.
         servers: the API servers' knowledge of the CRD.
+        no_mark: why no run can leave its mark on the CRD, and what to do; or empty.
     """
     unserving: list[str] = []
     removal: list[str] = []
@@ -146,12 +149,11 @@ def judge(
         because = f"no other version is served: without {version} the objects could not be reached at all"
         unserving.append(because)
         removal.append(because)
+    migrate = no_mark or f"run restow migrate {crd.name}"
     if version in crd.stored_versions and version != crd.storage.name:
-        removal.append(
-            f"status.storedVersions names {version}: objects may be stored at it; run restow migrate {crd.name}"
-        )
+        removal.append(f"status.storedVersions names {version}: objects may be stored at it; {migrate}")
     elif found is not None and not found.storage and (doubt := what_is_proved(crd).doubt):
-        removal.append(f"{doubt}, so objects may be stored at {version}; run restow migrate {crd.name}")
+        removal.append(f"{doubt}, so objects may be stored at {version}; {migrate}")
     removal += servers.against
     notes += servers.unseen
     if owners:
@@ -238,6 +240,7 @@ async def ready(
     of = sought(crd, version)
     named_by = (await find_references(cluster, [of], kinds=STANDING_KINDS))[of] if references else None
     servers = await _look_at_servers(cluster, crd, api_servers)
+    no_mark = await rehearse_mark(cluster, crd) if what_is_proved(crd).doubt else ""
     named = version in crd.stored_versions or found.owners or (named_by is not None and named_by.count)
     if crd.version(version) is None and not named:
         names = ", ".join(each.name for each in crd.versions)
@@ -248,7 +251,15 @@ async def ready(
         if advice := did_you_mean(version, [each.name for each in crd.versions]):
             msg += f"; {advice}"
         raise MigrationRefused(msg)
-    answer = judge(crd, version, objects=found.objects, owners=found.owners, references=named_by, servers=servers)
+    answer = judge(
+        crd,
+        version,
+        objects=found.objects,
+        owners=found.owners,
+        references=named_by,
+        servers=servers,
+        no_mark=no_mark,
+    )
     notes = (*answer.notes, *filter(None, [losses.note, left]))
     return replace(answer, notes=notes, would_strip=losses.owners, tried=losses.tried)
 

@@ -127,8 +127,10 @@ _TYPE = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition"}
 """The type of a CRD, because items in a list of built-in resources lack it."""
 
 
-async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[str]) -> Crd:
+async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[str], *, dry_run: bool = False) -> Crd:
     """Set ``status.storedVersions``, if the CRD has not changed since it was read.
+
+    With ``dry_run``, nothing is stored.
 
     Raises:
         Conflict: another client wrote the CRD meanwhile. An ``OutcomeUnknown`` means that no answer came and this write
@@ -142,13 +144,17 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
         msgspec.json.encode(body),
         patch_type=PatchType.MERGE,
         subresource="status",
-        params={"fieldManager": FIELD_MANAGER},
+        params=_params(dry_run=dry_run),
     )
     return _crd_of(reply)
 
 
+def _params(*, dry_run: bool) -> dict[str, str]:
+    return {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
+
+
 async def annotate(
-    cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None], *, unchanged: bool = False
+    cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None], *, unchanged: bool = False, dry_run: bool = False
 ) -> str:
     """Write annotations of a CRD (None removes one); return the API server's message if it refuses, else empty.
 
@@ -157,6 +163,7 @@ async def annotate(
         crd: the CRD as read.
         annotations: the values by name.
         unchanged: whether to write only if the CRD has not changed since it was read.
+        dry_run: whether to store nothing.
 
     Raises:
         Conflict: with ``unchanged``, another client wrote the CRD meanwhile; an ``OutcomeUnknown`` means that no answer
@@ -168,7 +175,7 @@ async def annotate(
     if unchanged:
         metadata["resourceVersion"] = crd.resource_version
     body, cluster = msgspec.json.encode({"metadata": metadata}), with_retries(cluster)
-    params = {"fieldManager": FIELD_MANAGER}
+    params = _params(dry_run=dry_run)
     while True:
         try:
             await cluster.patch(CRDS, crd.name, body, patch_type=PatchType.MERGE, params=params, metadata_only=True)

@@ -176,6 +176,6 @@ _NOT_WATCHED = (
 )
 
 _NOT_MARKED = (
-    "neither the watermark nor the proof can be left on it, so a later run does not know what is done, and "
-    "looks at all objects again"
+    "neither the watermark nor the mark can be left on it, so restow migrate ends with exit code 1, and restow ready "
+    "cannot say yes"
 )

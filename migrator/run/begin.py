@@ -11,8 +11,7 @@ from functools import partial
 
 from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
-from restow.migrator.decide.proof import reencoding_due, what_is_proved
-from restow.migrator.decide.prune import unnamed_versions
+from restow.migrator.decide.proof import reencoding_due, unprotected_versions
 from restow.migrator.model.callbacks import MigrationRefused, Moment
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import DELETED, ReadCrd, patch_stored_versions, read_crd
@@ -135,7 +134,7 @@ async def _name_stored_versions(run: CrdRun, read: ReadCrd) -> ReadCrd:
         crd = read.crd
         if found := unanswered.intersection(crd.stored_versions):
             report.put_back = tuple(dict.fromkeys((*report.put_back, *sorted(found))))
-        missing = unnamed_versions(crd) if what_is_proved(crd).doubt else ()
+        missing = unprotected_versions(crd)
         if not missing:
             return read
         try:

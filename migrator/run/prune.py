@@ -9,13 +9,20 @@ from __future__ import annotations
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
-from restow.migrator.decide.proof import ANNOTATION, Proof, extended, proof_of_run, what_is_proved
+from restow.migrator.decide.proof import (
+    ANNOTATION,
+    Proof,
+    annotations_of_mark,
+    extended,
+    proof_of_run,
+    what_is_proved,
+)
 from restow.migrator.decide.prune import PruneVerdict, may_prune
-from restow.migrator.model import watermark as resuming
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase
 from restow.migrator.model.report import CrdReport
 from restow.migrator.requests.crdaccess import DELETED, CrdWatch, annotate, patch_stored_versions, read_crd
+from restow.migrator.requests.marking import no_mark
 from restow.migrator.requests.passes import unfinished
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.sharding import ShardRun
@@ -155,9 +162,7 @@ class Pruner:
         return now
 
     async def _leave(self, now: Crd, proof: Proof | None) -> None:
-        """Replace the watermark, which is no longer needed, by the proof.
-
-        A CRD of one version without work gets no proof, because a run over all CRDs would mark every CRD.
+        """Replace the watermark by the proof; a run that was to prune fails without it.
 
         Raises:
             Conflict: another client wrote the CRD meanwhile; decide again.
@@ -166,16 +171,12 @@ class Pruner:
             return
         report = self._report
         report.proof = proof.encode()
-        annotations: dict[str, str | None] = {}
-        if len(now.versions) > 1 or report.objects.rewritten or ANNOTATION in now.annotations:
-            annotations[ANNOTATION] = proof.encode()
-        if proof.objects and resuming.ANNOTATION in now.annotations:
-            annotations[resuming.ANNOTATION] = None
-        if said := await annotate(self._cluster, now, annotations, unchanged=True):
-            report.warnings.append(
-                f"the proof could not be left on {now.name} ({said}); restow ready cannot say yes without it, and the "
-                "next run looks at all objects"
-            )
+        mark = annotations_of_mark(now, proof, rewritten=report.objects.rewritten > 0)
+        if said := await annotate(self._cluster, now, mark, unchanged=True):
+            if self._options.prunes:
+                report.unmarked = no_mark(now, said)
+            else:
+                report.warn([no_mark(now, said)])
 
 
 def _pruned_by_others(start: Crd, *, ours: bool) -> str:

@@ -69,9 +69,9 @@ def command(**flags: Any) -> None:
 
     SIGTERM finishes the writes in flight and reports what remains.
 
-    Exit codes: 0 done; 1 objects failed, or remain; 2 usage or refused; 3 with --all: all other CRDs are
-    done, and work is due on CRDs that cannot be migrated in their present state; 4 the API server or a converter stayed
-    out of reach: run again.
+    Exit codes: 0 done; 1 objects failed or remain, or no mark could be left; 2 usage or refused; 3 with --all: all
+    other CRDs are done, and work is due on CRDs that cannot be migrated in their present state; 4 the API server or
+    a converter stayed out of reach: run again.
 
     \b
     restow migrate widgets.example.com
@@ -198,8 +198,8 @@ def _explain(crd: CrdReport, *, left_out: bool) -> None:
         say(f"{crd.name}: … and {crd.objects.failed - _FAILURES_SHOWN} more; -o json lists them", style="red")
     if crd.refused:
         say(f"{'left out' if left_out else 'restow'}: {crd.refused}", style="red")
-    elif crd.unfinished:
-        say(f"{crd.name}: {crd.unfinished}", style="red")
+    elif crd.unfinished or crd.unmarked:
+        say(f"{crd.name}: {crd.unfinished or crd.unmarked}", style="red")
     elif not crd.pruned and crd.stored_after != (crd.storage_version,):
         say(f"{crd.name}: status.storedVersions not pruned: {crd.pruned_reason}", style="magenta")
     elif not crd.passes:

@@ -88,7 +88,7 @@ def command(**flags: Any) -> None:
     estimates the time from the sample. With --references, counts what stands against unserving and removing each
     version but that of storage; that does not hold up a migration, and does not change the exit code.
 
-    Exit codes: 0 nothing is due; 1 objects would fail; 2 usage or refused; 3 work is due; 4 the API server
+    Exit codes: 0 nothing is due; 1 a migration would fail; 2 usage or refused; 3 work is due; 4 the API server
     or a converter stayed out of reach.
 
     \b
@@ -148,7 +148,7 @@ def show(plans: list[MigrationPlan], form: str) -> None:
         _tell_findings(each)
         _tell_references(each)
     if any(each.findings.fail for each in plans):
-        say("Objects would fail: fix what is listed above, then plan again.", style="bold")
+        say("A migration would fail: fix what is listed above, then plan again.", style="bold")
     elif any(each.due for each in judged):
         say("Work is due: run restow migrate with the same arguments.", style="bold")
 

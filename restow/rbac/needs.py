@@ -36,6 +36,7 @@ _SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _RUNS: Final = "migrator: report runs as Events on the CRD"
 _LOGGED: Final = "only the log reports it"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_IN_MEMORY: Final = "ready cannot say yes, and the next process looks at all objects"
 _AT_ONCE: Final = "wire it again at once when another client removes the CA bundle or the address"
 _LATER: Final = "it takes up to 30 s until that is noticed, and no other version can be read meanwhile"
 
@@ -350,7 +351,8 @@ def _keeps_migrated(asked: Asked, crds: tuple[str, ...]) -> Iterator[Grant]:
         yield Grant(CRDS.group, CRDS.plural, verb, "migrator: notice what is due on which CRD")
     migration = replace(asked, crds=crds, namespaces=(), shards=False, prunes=True, engine=Engine.DIRECT)
     for grant in _migrate(migration):
-        yield replace(grant, why=f"migrator: {grant.why}")
+        marks = (grant.resource, grant.verb) == (CRDS.plural, "patch")
+        yield replace(grant, why=f"migrator: {grant.why}", optional=_IN_MEMORY if marks else grant.optional)
 
 
 def _reads_crds(asked: Asked) -> Iterator[Grant]:
@@ -373,9 +375,7 @@ def _prunes(asked: Asked) -> Iterator[Grant]:
         for verb in ("list", "watch"):
             why = "prove that a CRD which is edited in mid-run kept its storage version"
             yield _on_crd(target.name, verb, why, optional="such a run looks at all objects again")
-        why = "leave the proof on the CRD that every object is done"
-        without = "ready cannot say yes, and the next run looks at all objects"
-        yield _on_crd(target.name, "patch", why, optional=without)
+        yield _on_crd(target.name, "patch", "leave the proof on the CRD that every object is done")
 
 
 def _keeps_records(asked: Asked) -> Iterator[Grant]:

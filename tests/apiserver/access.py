@@ -136,5 +136,5 @@ class Access:
 
     async def remove(self) -> None:
         """Take back everything that was made."""
-        for resource, name, namespace in reversed(self._made):
-            await self._cluster.delete(resource, name, namespace)
+        while self._made:
+            await self._cluster.delete(*self._made.pop())

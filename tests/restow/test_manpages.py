@@ -76,7 +76,7 @@ def test_the_exit_codes_are_told_one_by_one(written: dict[str, str]) -> None:
     told = written["restow-plan.1"].partition(".SH EXIT STATUS\n")[2].partition(".SH")[0]
     assert told.splitlines() == [
         *(".TP", ".B 0", "Nothing is due."),
-        *(".TP", ".B 1", "Objects would fail."),
+        *(".TP", ".B 1", "A migration would fail."),
         *(".TP", ".B 2", "Usage or refused."),
         *(".TP", ".B 3", "Work is due."),
         *(".TP", ".B 4", "The API server or a converter stayed out of reach."),

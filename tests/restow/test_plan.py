@@ -88,7 +88,7 @@ def test_errors_come_last_and_say_what_next(capsys: pytest.CaptureFixture[str]) 
     lines = capsys.readouterr().err.splitlines()
     name = "widgets.example.com"
     assert lines[-3:-1] == [f"{name}: fields would be pruned", f"{name}: default/w would fail"]
-    assert lines[-1] == "Objects would fail: fix what is listed above, then plan again."
+    assert lines[-1] == "A migration would fail: fix what is listed above, then plan again."
 
 
 def test_a_long_look_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:

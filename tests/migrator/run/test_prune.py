@@ -14,7 +14,7 @@ from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.model import watermark
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase, Shard
-from restow.migrator.model.report import CrdReport
+from restow.migrator.model.report import CrdReport, MigrationReport, MigrationResult
 from restow.migrator.requests.crdaccess import DELETED, CrdWatch
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.prune import Pruner
@@ -208,13 +208,19 @@ async def test_a_prune_that_the_server_refuses_is_left_to_the_next_run(error: Ku
     assert report.unfinished.endswith("run again to prune")
 
 
-async def test_a_proof_that_the_server_refuses_is_a_warning() -> None:
-    """The prune is done; a failure would have the job migrate all objects again."""
+async def test_a_proof_that_the_server_refuses_is_a_failure_of_a_run_that_prunes() -> None:
+    """A Job would be green, and the version could never be removed; without the prune that is so anyway."""
     server = OneCrd(b.crd_document(stored=("v1", "v2")))
     server.refusing = [FORBIDDEN, None]
     report = await conclude(server, RunStop())
+    assert report.pruned and not report.unfinished and not report.warnings
+    assert "refuses restow's mark on" in report.unmarked
+    assert MigrationReport((report,)).result is MigrationResult.FAILED
+    server.refusing = [FORBIDDEN]
+    report = await conclude(server, RunStop(), skip=frozenset({Phase.PRUNE}))
     [warning] = report.warnings
-    assert report.pruned and not report.unfinished and "the proof could not be left on" in warning
+    assert "refuses restow's mark on" in warning and not report.unmarked
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED
 
 
 GONE_WRONG = [AWAY, MigrationRefused("widgets has no storage version")]

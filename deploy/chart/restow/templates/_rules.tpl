@@ -19,11 +19,11 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- end -}}
 
 {{- define "restow.rules.migrate.optional" -}}
-# Optional: the proof for restow ready and later runs, and the watch that shows whether a CRD edited in mid-run was flipped.
+# Optional: the watch that shows whether a CRD edited in mid-run was flipped.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
-  verbs: [list, watch, patch]
+  verbs: [list, watch]
 {{- end -}}
 
 {{- /* Optional; in the namespace default, where the Service kubernetes is. */ -}}
@@ -217,7 +217,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- end -}}
 
 {{- define "restow.rules.proof" -}}
-# Optional: the proof for restow ready and later runs.
+# The proof for restow ready and later runs.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
