@@ -270,6 +270,11 @@ class CrdReport:
         return not self.refused and not self.unfinished and not self.objects.failed
 
     @property
+    def succeeded(self) -> bool:
+        """Whether the run did everything, its mark included, without which ``restow ready`` goes on saying no."""
+        return self.complete and not self.unmarked
+
+    @property
     def done(self) -> int:
         """The number of objects of this pass with a result."""
         counts = self.objects
@@ -368,11 +373,8 @@ class MigrationReport:
 
     @property
     def result(self) -> MigrationResult:
-        """Failed, or Unreachable if that is the only cause; else Refused if a CRD was; else DryRun or Succeeded.
-
-        A run fails also if it could not leave its mark, because ``restow ready`` then goes on saying no.
-        """
-        incomplete = [crd for crd in self.crds if not crd.refused and (crd.unmarked or not crd.complete)]
+        """Failed, or Unreachable if that is the only cause; else Refused if a CRD was; else DryRun or Succeeded."""
+        incomplete = [crd for crd in self.crds if not crd.succeeded and not crd.refused]
         if incomplete:
             return MigrationResult.UNREACHABLE if all(crd.unreachable for crd in incomplete) else MigrationResult.FAILED
         if any(crd.refused for crd in self.crds):

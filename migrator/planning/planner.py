@@ -16,7 +16,6 @@ from dataclasses import replace
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.kube.resources import CRDS
 from restow.kube.retry import with_retries
 from restow.migrator.decide.decision import ObjectDecision, decide
 from restow.migrator.decide.policies import entry_policies, hazard_warnings
@@ -46,7 +45,6 @@ from restow.migrator.requests.passes import (
     page_size,
 )
 from restow.migrator.requests.preflight import (
-    Permission,
     missing,
     missing_namespace,
     of_missing,
@@ -153,8 +151,7 @@ class _Planner:
         self._everything = sample is None
         self._sample = Sample[Item](sample or 0, _detached)
         self._tries = sample != 0
-        self._lacking: list[Permission] | None = None
-        self._listed_at = ""
+        self._may_write: bool | None = None
         self._list_s = 0.0
         self._anyone: Meta | None = None
 
@@ -180,7 +177,6 @@ class _Planner:
         whole = self._rules.whole_objects or (self._everything and self._rules.translates)
         try:
             async for page in self._timed(self._pages(self._crd.storage.name, found.requests, whole=whole)):
-                self._listed_at = self._listed_at or page.resource_version
                 due = [item for item in page.items if self._takes_a_write(*item)]
                 if self._everything and due and await self._may_try():
                     await rehearsal.try_out(due)
@@ -191,8 +187,9 @@ class _Planner:
         finally:
             found.tried = rehearsal.tried
             found.measured = replace(rehearsal.measured, list_s=self._list_s)
-        if self._tries and found.due and self._options.prunes and not self._options.partial:
-            await self._try_writes_of_crd()
+        if self._tries and found.due:
+            for finding in await rehearse_writes(self._cluster, self._crd, self._options, rewritten=found.writes > 0):
+                found.findings.add(finding)
         found.stripped += found.predicted.stripped
         found.remaining += found.predicted.remaining
         for finding in found.predicted.findings(self._crd):
@@ -203,17 +200,6 @@ class _Planner:
             found.lost = await find_lost_fields(self._crd, self._objects_at)
             for finding in found.lost.findings(self._crd):
                 found.findings.add(finding)
-
-    async def _try_writes_of_crd(self) -> None:
-        """Try the migration's own writes of the CRD, if this user has the rights."""
-        await self._may_try()
-        if any(each.resource is CRDS and each.verb == "patch" for each in self._lacking or ()):
-            return
-        found = self._found
-        for finding in await rehearse_writes(
-            self._cluster, self._crd, self._options, listed_at=self._listed_at, rewritten=found.writes > 0
-        ):
-            found.findings.add(finding)
 
     async def probe(self, converter: Converter) -> None:
         """Test the webhook if work is due, or if the webhook may be why the objects cannot be listed."""
@@ -284,11 +270,12 @@ class _Planner:
 
     async def _may_try(self) -> bool:
         """Check once the rights that a migration needs; return whether the writes may be tried."""
-        if self._lacking is None:
-            self._lacking = await missing(self._cluster, permissions(self._crd, self._options))
-            for each in self._lacking:
+        if self._may_write is None:
+            lacking = await missing(self._cluster, permissions(self._crd, self._options))
+            for each in lacking:
                 self._found.findings.add(of_missing(each))
-        return not any(each.verb in ("get", "patch") and not each.name for each in self._lacking)
+            self._may_write = not any(each.verb in ("get", "patch") and not each.name for each in lacking)
+        return self._may_write
 
     async def _timed(self, pages: AsyncIterator[ListedPage]) -> AsyncIterator[ListedPage]:
         """Sum up the waits for pages, without the time for their processing."""

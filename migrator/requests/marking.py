@@ -70,26 +70,35 @@ async def rehearse_mark(cluster: Cluster, crd: Crd) -> str:
     Raises:
         KubeError: the API server cannot be reached.
     """
-    if await missing(cluster, [Permission(CRDS, "patch", name=crd.name)]):
+    if await missing(cluster, _rights(crd)[:1]):
         return ""
     said = await _said(_mark(cluster, crd, Options(), rewritten=True))
     return no_mark(crd, said) if said and not cannot_be_tried(said) else ""
 
 
-async def rehearse_writes(
-    cluster: Cluster, crd: Crd, options: Options, *, listed_at: str, rewritten: bool
-) -> list[PlanFinding]:
-    """Try a run's own writes of the CRD, in its order, and return those that the API server refuses.
+def _rights(crd: Crd) -> tuple[Permission, Permission]:
+    """Return the rights to leave the mark, and to prune."""
+    return Permission(CRDS, "patch", name=crd.name), Permission(CRDS, "patch", "status", crd.name)
+
+
+async def rehearse_writes(cluster: Cluster, crd: Crd, options: Options, *, rewritten: bool) -> list[PlanFinding]:
+    """Try the own writes of a run that prunes, in its order, and return those that the API server refuses.
+
+    Nothing is tried without the rights, because another user may migrate.
 
     Args:
         cluster: the API server.
         crd: the CRD as just read.
-        options: the options of the migration, which prunes.
-        listed_at: the resourceVersion of a list of the objects.
+        options: the options of the migration.
         rewritten: whether the run would rewrite an object.
+
+    Raises:
+        KubeError: the API server cannot be reached.
     """
+    if not options.prunes or options.partial or await missing(cluster, _rights(crd)):
+        return []
     refused: dict[str, list[str]] = {}
-    for what, write in _writes(cluster, crd, options, listed_at, rewritten=rewritten):
+    for what, write in _writes(cluster, crd, options, rewritten=rewritten):
         if said := await _said(write):
             refused.setdefault(said, []).append(what)
     return [_finding(crd, writes, said) for said, writes in refused.items()]
@@ -99,14 +108,12 @@ _Write: TypeAlias = Awaitable[Crd | str]
 _WATERMARK, _MARK = "the watermark", "the mark"
 
 
-def _writes(
-    cluster: Cluster, crd: Crd, options: Options, listed_at: str, *, rewritten: bool
-) -> Iterator[tuple[str, _Write]]:
+def _writes(cluster: Cluster, crd: Crd, options: Options, *, rewritten: bool) -> Iterator[tuple[str, _Write]]:
     added, exact = unprotected_versions(crd), (crd.storage.name,)
     if added:
         versions = (*added, *crd.stored_versions)
         yield "putting versions back into status.storedVersions", _stored(cluster, crd, versions)
-    taken = Watermark.taken(crd, listed_at, options.settle_s)
+    taken = Watermark.taken(crd, crd.resource_version, options.settle_s)
     if taken is not None and reencoding_due(crd, options) and valid_watermark(crd, options.settle_s) is None:
         yield _WATERMARK, annotate(cluster, crd, {WATERMARK: taken.encode()}, dry_run=True)
     if added or crd.stored_versions != exact:
@@ -141,6 +148,6 @@ def _finding(crd: Crd, writes: list[str], said: str) -> PlanFinding:
     message = (
         f"the API server refuses {' and '.join(writes)} on {crd.name} ({said})"
         f"{', and restow ready cannot say yes without the mark' if _MARK in writes else ''}. "
-        f"{_way_out(crd, said)}, then plan again"
+        f"{_way_out(crd, said)}, then try again"
     )
     return PlanFinding(check=PlanCheck.CRD, message=message, fails=writes != [_WATERMARK])

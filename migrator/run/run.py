@@ -39,6 +39,7 @@ from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import CrdWatch, annotate, read_crd
 from restow.migrator.requests.lostfields import warn_of_lost_fields
 from restow.migrator.requests.lostowners import remember, still_lost
+from restow.migrator.requests.marking import rehearse_writes
 from restow.migrator.requests.native import NativeStuck
 from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
 from restow.migrator.requests.preflight import missing_namespace
@@ -332,12 +333,24 @@ async def _migrate_and_note(run: CrdRun) -> None:
         async with ApiServers(run.cluster, options.api_servers) as servers:
             verdict = await _migrate(run, servers)
             report.not_seen += servers.unseen
+        if options.dry_run and not report.unfinished:
+            await _rehearse_writes(run)
     except Exception:  # also after an earlier pass, of which no later run can see the lost owners
         await _note(run)
         raise
     await _note(run)
     if verdict.again and not report.pruned:
         report.unfinished = report.unfinished or f"{verdict.reason}. Run again once it no longer changes"
+
+
+async def _rehearse_writes(run: CrdRun) -> None:
+    """Try what the run, if it were no dry run, would write to the CRD."""
+    report, crd = run.report, (await read_crd(run.cluster, run.report.name)).crd
+    for found in await rehearse_writes(run.cluster, crd, run.options, rewritten=report.objects.rewritten > 0):
+        if found.fails:
+            report.unfinished = report.unfinished or found.message
+        else:
+            report.warn([found.message])
 
 
 async def _note(run: CrdRun) -> None:

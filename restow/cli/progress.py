@@ -180,7 +180,7 @@ class Progress:
         track.report = report
         track.move(moment, now)
         if moment is Moment.ENDED:
-            self._ended.append(report.complete)
+            self._ended.append(report.succeeded)
             del self._tracks[report.name]
             if report.refused or not report.storage_version:  # the result at the end has the reason
                 return
@@ -226,7 +226,7 @@ class Progress:
 
     def _above(self, report: CrdReport) -> None:
         """Print a line about a finished CRD above the bars."""
-        style = "" if report.complete else "red"
+        style = "" if report.succeeded else "red"
         with contextlib.suppress(OSError):
             self._live.console.print(
                 Text.assemble((report.name, "bold"), " ", (_ending(report), style)), soft_wrap=True
@@ -320,6 +320,8 @@ def _ending(report: CrdReport) -> str:
     if report.unfinished:
         said.append("not finished")
     said.append("pruned" if report.pruned else "nothing pruned")
+    if report.unmarked:
+        said.append("not marked")
     return ", ".join(said)
 
 

@@ -51,6 +51,8 @@ async def sentences(cli: Cli, due: Kind) -> tuple[str, str, str]:
     plan = await cli("plan", due.name, "-o", "json")
     (finding,) = [each for each in plan.json["crds"][0]["findings"] if each["severity"] == "error"]
     assert (plan.code, finding["check"]) == (1, "crd"), plan.out
+    rehearsed = await cli("migrate", due.name, "--dry-run", "--settle", "0")
+    assert rehearsed.code == 1 and finding["message"] in rehearsed.err, rehearsed.err
     ran = await cli("migrate", due.name, "--settle", "0", "-o", "json")
     (crd,) = ran.json["crds"]
     assert (ran.code, ran.json["result"]) == (1, "Failed"), ran.out
