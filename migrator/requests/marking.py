@@ -44,7 +44,7 @@ def no_mark(crd: Crd, said: str) -> str:
 def _way_out(crd: Crd, said: str) -> str:
     """Return what to do about a refused write of a CRD, as the beginning of a sentence."""
     if "cannot patch resource" in said:
-        return f"Grant the user that migrates the right to patch {CRDS.full_name}"
+        return f"Grant the user that migrates the right to patch {CRDS.describe(name=crd.name)}"
     if "metadata.annotations: Too long" in said:
         if _LAST_APPLIED in crd.annotations:
             return (

@@ -34,8 +34,8 @@ def command(
     every object, unless a complete run has already proved that all of them are stored at the storage version. A write
     of such an object changes nothing. managedFields stay as they are.
 
-    Exit codes: 0 done; 1 objects failed, or remain; 2 usage or refused; 4 the API server stayed out of reach: run
-    again.
+    Exit codes: 0 done; 1 objects failed or remain, or no mark could be left; 2 usage or refused; 4 the API server
+    stayed out of reach: run again.
 
     \b
     restow prune widgets.example.com

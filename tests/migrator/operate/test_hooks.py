@@ -41,6 +41,8 @@ def test_a_finished_run_is_told_in_numbers() -> None:
         "status.storedVersions was pruned to v2"
     )
     assert finding(CrdReport(name="w", stored_after=("v1", "v2"))).endswith("status.storedVersions is v1, v2")
+    unmarked = CrdReport(name="w", stored_after=("v2",), unmarked="no mark: a policy guards it")
+    assert finding(unmarked).endswith("status.storedVersions is v2; no mark: a policy guards it")
 
 
 @pytest.mark.parametrize(
