@@ -23,7 +23,7 @@ from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.model.callbacks import Callbacks, MigrationRefused, Silent
 from restow.migrator.model.converter import Converter, Json
 from restow.migrator.model.findings import PlanCheck, PlanFinding, of_failure
-from restow.migrator.model.options import Options, Phase
+from restow.migrator.model.options import Options
 from restow.migrator.model.report import OWNERS_LOST, ObjectFailure, Requests
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 from restow.migrator.ownership.translation import supposed
@@ -112,7 +112,8 @@ async def plan(
     rules = entry_policies(crd, options, completed=found.completed)
     found.new_defaults = rules.new_defaults
     found.reencode = rules.reencode
-    found.prune = rules.reencode and options.does(Phase.PRUNE) and not options.partial
+    pruned = crd.stored_versions == (crd.storage.name,)
+    found.prune = options.prunes and not options.partial and (rules.reencode or not pruned)
     if said := (await still_lost(cluster, crd, forget=False)).sentence:
         found.findings.add(PlanFinding(check=PlanCheck.OBJECTS, message=said, reason=OWNERS_LOST))
     planner = _Planner(environment, found, rules, options, sample, observe)

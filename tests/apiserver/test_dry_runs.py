@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from restow.kube.errors import Invalid
-from restow.migrator import CrdReport, Migration, MigrationPlan, Options, plan, read_crd
+from restow.migrator import CrdReport, Migration, MigrationPlan, Options, Phase, plan, read_crd
 from tests.apiserver.access import Access
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until
 
@@ -126,3 +126,15 @@ async def test_what_a_dry_run_cannot_know_of_a_policy_is_a_warning(
         assert warning.startswith("the second write of default/w") and "not like this" in warning
     report = await migrate(kind)
     assert (report.pruned, bool(report.failures)) == (done, not done), report.to_json()
+
+
+async def test_a_prune_that_an_earlier_run_left_out_is_due(kind: Kind) -> None:
+    """Plan would say that nothing is due, and the next run would write the CRD."""
+    await populate(kind)
+    await kind.change(ruled(kind, {}))
+    await migrate(kind, skip=frozenset({Phase.PRUNE}))
+    found = await made_plan(kind)
+    assert (found.due, found.writes) == ((Phase.PRUNE,), 0)
+    report = await migrate(kind)
+    assert report.pruned and not report.requests.total
+    assert (await made_plan(kind)).due == ()
