@@ -44,13 +44,7 @@ from restow.migrator.requests.passes import (
     own_webhook,
     page_size,
 )
-from restow.migrator.requests.preflight import (
-    missing,
-    missing_namespace,
-    of_missing,
-    permissions,
-    refusal,
-)
+from restow.migrator.requests.preflight import missing, missing_namespace, of_missing, permissions, refusal
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.wire import Meta
 
@@ -149,9 +143,8 @@ class _Planner:
         self._rules = rules
         self._options = options
         self._observe = observe
-        self._everything = sample is None
+        self._tries, self._everything = sample != 0, sample is None
         self._sample = Sample[Item](sample or 0, _detached)
-        self._tries = sample != 0
         self._may_write: bool | None = None
         self._list_s = 0.0
         self._anyone: Meta | None = None
