@@ -59,6 +59,7 @@ class SoughtVersion:
     Attributes:
         group, version, kind, plural: as in the CRD.
         others: the other served versions, the storage version first.
+        list_kind: the kind of lists; by default ``<kind>List``.
     """
 
     group: str
@@ -66,6 +67,12 @@ class SoughtVersion:
     kind: str
     plural: str
     others: tuple[str, ...] = ()
+    list_kind: str = ""
+
+    @property
+    def types(self) -> tuple[str, str, str]:
+        """The names of the type: kind, kind of lists, plural."""
+        return self.kind, self.list_kind or f"{self.kind}List", self.plural
 
     @property
     def api_version(self) -> str:
@@ -88,7 +95,7 @@ class SoughtVersion:
 def sought(crd: Crd, version: str) -> SoughtVersion:
     """Return the version to search for, which the CRD may no longer have."""
     others = sorted((name for name in crd.served if name != version), key=lambda name: name != crd.storage.name)
-    return SoughtVersion(crd.group, version, crd.kind, crd.name.partition(".")[0], tuple(others))
+    return SoughtVersion(crd.group, version, crd.kind, crd.plural, tuple(others), crd.list_kind)
 
 
 def old_versions(crd: Crd) -> tuple[SoughtVersion, ...]:
@@ -106,6 +113,8 @@ class Effect:
         against_unserving, against_removal: whether the step should wait until the reference is changed.
         advice: a clause about what to do.
         movable: whether ``restow references --move`` can write the reference at another version.
+        same_fields: whether it does so only if both versions have the same fields, since those who follow the reference
+            read objects with the fields of the version.
     """
 
     unserved: str
@@ -114,6 +123,7 @@ class Effect:
     against_unserving: bool = True
     against_removal: bool = True
     movable: bool = False
+    same_fields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +140,7 @@ class Reference:
         effect: the effect of unserving or removing the version.
         count: the number of references that this one represents.
         guess: whether the place may only look like a reference.
+        field, template: the JSON pointer of the text that names the version, and this text with ``{}`` for it.
     """
 
     kind: ReferenceKind
@@ -142,6 +153,8 @@ class Reference:
     effect: Effect
     count: int = 1
     guess: bool = False
+    field: str = ""
+    template: str = ""
 
     @property
     def key(self) -> str:

@@ -37,6 +37,7 @@ from restow.migrator.references.discovery import listing_decoder, resources_path
 from restow.migrator.references.model import NotLookedAt, Reference, ReferenceKind, SoughtVersion, sought
 from restow.migrator.references.ownedwrites import OwnedWrites, WriteOutcome
 from restow.migrator.references.readers.helm import NoRelease
+from restow.migrator.references.readers.mentions import Spellings
 from restow.migrator.references.readers.ownerreferences import owner_references
 from restow.migrator.references.readers.typed import typed_references
 from restow.migrator.references.releases import StoredObject, StoredRelease
@@ -55,6 +56,10 @@ _MOST_LISTED: Final = 100
 _ATTEMPTS: Final = 5
 _STATUS: Final = "status"
 _MOST_OWNERS: Final = 1000
+_OTHER_FIELDS: Final = (
+    "whoever follows it reads objects with the fields of the version, and those of {to} are others, or are converted: "
+    "write it by hand, together with what reads the objects"
+)
 _AGAIN: Final = "other clients wrote the object again and again; run again"
 
 SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
@@ -220,6 +225,8 @@ class _ReferenceMover:
         self._cluster = with_retries(cluster)
         self._crd = crd
         self._owners = {(of.api_version, of.kind): of}
+        self._spellings = Spellings([of])
+        self._same_fields = _same_fields(crd, of.version, target)
         self._uids: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._with_status: dict[Resource, bool] = {}
         self._to = f"{of.group}/{target}"
@@ -291,6 +298,8 @@ class _ReferenceMover:
         for each in references:
             if not each.effect.movable:
                 left.append((each, each.effect.advice))
+            elif each.effect.same_fields and not self._same_fields:
+                left.append((each, _OTHER_FIELDS.format(to=self._to)))
             elif each.kind is ReferenceKind.OWNER_REFERENCES and (why := await self._stranger(resource, meta, each)):
                 left.append((each, why))
             else:
@@ -325,7 +334,7 @@ class _ReferenceMover:
 
     async def _written(self, resource: Resource, meta: Meta, due: Sequence[Reference], subresource: str | None) -> bool:
         """Write the references of one object; return false if another client wrote it meanwhile."""
-        changes = {f"{each.where}/apiVersion": self._to for each in due}
+        changes = {each.field: each.template.replace("{}", self.report.target) for each in due}
         return await self._changed(resource, meta, due, changes, _path_of(meta, due[0]), subresource)
 
     async def _move_release(self, resource: Resource, meta: Meta, references: Sequence[Reference]) -> None:
@@ -415,7 +424,7 @@ class _ReferenceMover:
         now, name = reply.decode(object_decoder).metadata, resource.full_name
         found = [*owner_references(name, now, self._owners)]
         content: dict[str, Any] = reply.decode(whole_object_decoder)
-        found += typed_references(name, content, self._owners)
+        found += typed_references(name, content, self._spellings)
         due = [each for each in found if each.kind in kinds]
         return now, [each for each in due if await self._is_status(resource, each) is (subresource == _STATUS)]
 
@@ -427,10 +436,16 @@ class _ReferenceMover:
                 self.report.not_moved.append(made)
 
 
+def _same_fields(crd: Crd, version: str, target: str) -> bool:
+    """Return whether objects are the same at both versions but for their apiVersion."""
+    schemas = [found.schema.node for name in (version, target) if (found := crd.version(name)) is not None]
+    return crd.strategy == "None" and len(schemas) == 2 and schemas[0] == schemas[1]
+
+
 def _path_of(meta: Meta, reference: Reference) -> list[str]:
     """Return the path of a reference in managedFields, up to the first list."""
     if reference.kind is ReferenceKind.OWNER_REFERENCES:
         uid = meta.owner_references[int(reference.where.rpartition("/")[2])].uid
         return ["f:metadata", "f:ownerReferences", fieldpath.key_element({"uid": uid})]
-    steps = reference.where.strip("/").split("/")
+    steps = reference.field.strip("/").split("/")
     return [f"f:{step.replace('~1', '/').replace('~0', '~')}" for step in steps]

@@ -1,8 +1,9 @@
 """Search a cluster for references to versions of CRDs: ``find_references``.
 
 Discovery names the resources. The scan lists each resource once, page by page, and a few resources at a time. It lists
-only metadata if that is enough: for all built-in resources except a few, and for custom resources whose schema allows
-no typed reference. It lists other resources whole, and decodes an object only if its text contains the kind's name.
+only metadata if that is enough: for all built-in resources except a few, and for custom resources whose schema has no
+room for a reference. It lists other resources whole, and decodes an object only if its text contains the group's name
+and that of the kind.
 Pages of whole objects are limited in bytes, so memory is bounded for any number and size of objects. An object that
 cannot be decoded does not hide others.
 
@@ -41,12 +42,13 @@ from restow.migrator.references.model import (
     SoughtVersion,
     old_versions,
 )
-from restow.migrator.references.readers.admission import ADMISSION
+from restow.migrator.references.readers.admission import ADMISSION, API_SERVICES, api_services
 from restow.migrator.references.readers.clients import LONGEST_LINE, AuditTally, client_references
 from restow.migrator.references.readers.helm import NoRelease, helm_references
 from restow.migrator.references.readers.inventories import INVENTORIES
+from restow.migrator.references.readers.mentions import Spellings, can_hold_mentions
 from restow.migrator.references.readers.ownerreferences import owner_references
-from restow.migrator.references.readers.typed import SCALERS, can_hold_references, typed_references
+from restow.migrator.references.readers.typed import BUILT_IN, typed_references
 from restow.migrator.references.readers.written import WriterTally
 from restow.migrator.requests.lister import ListedPage, ListFailed, list_objects, readable_pages
 from restow.migrator.requests.passes import LONGEST_WAIT
@@ -68,7 +70,7 @@ STANDING_KINDS: Final = CLUSTER_KINDS - {
 }
 """The kinds that can block a step. A separate check counts managedFields entries; the others never block."""
 
-_BY_RULES: Final = {ReferenceKind.ADMISSION, ReferenceKind.API_SERVICES}
+_BY_FIELDS: Final = {ReferenceKind.TYPED, ReferenceKind.ADMISSION}
 _BY_WRITERS: Final = {ReferenceKind.LAST_APPLIED, ReferenceKind.MANAGED_FIELDS}
 _BY_INVENTORIES: Final = {ReferenceKind.FLUX, ReferenceKind.ARGO_CD, ReferenceKind.OLM, ReferenceKind.CROSSPLANE}
 
@@ -173,7 +175,7 @@ class _ReferenceSearch:
         self._observe = observe
         self._versions = tuple(versions)
         self._owners = {(of.api_version, of.kind): of for of in versions}
-        self._needles = tuple({of.kind.encode() for of in versions})
+        self._spellings = Spellings(versions)
         self._writers = {of: WriterTally(of) for of in versions}
         self._facts: dict[str, _Facts] = {}
         self._facts_known = False
@@ -226,7 +228,7 @@ class _ReferenceSearch:
 
     async def _read_crds(self) -> None:
         """Learn from all CRDs which objects have to be listed whole; without the right to read CRDs, all are."""
-        if ReferenceKind.TYPED not in self.kinds:
+        if not self.kinds & _BY_FIELDS:
             return
         if self._ask_for_each and not await self._allowed(CRDS):
             return
@@ -247,15 +249,17 @@ class _ReferenceSearch:
     def _reader(self, resource: Resource) -> Callable[[Resource, Meta, bytes], Iterator[Reference]] | None:
         """Return the reader of whole objects of a resource; None if metadata is enough."""
         name = resource.full_name
-        if name in ADMISSION:
-            return self._admission if self.kinds & _BY_RULES else None
+        if name == API_SERVICES:
+            return self._api_services if ReferenceKind.API_SERVICES in self.kinds else None
         own = any(name == of.crd for of in self._versions)
         if (own and self.kinds & _BY_WRITERS) or (name in INVENTORIES and self.kinds & _BY_INVENTORIES):
             return self._content
-        if ReferenceKind.TYPED not in self.kinds:
+        if name in ADMISSION:
+            return self._content if ReferenceKind.ADMISSION in self.kinds else None
+        if not self.kinds & _BY_FIELDS:
             return None
         facts = self._facts.get(name, _Facts(whole=not self._facts_known and "." in resource.group))
-        return self._content if facts.whole or name == SCALERS else None
+        return self._content if facts.whole or name in BUILT_IN else None
 
     async def _look_at(
         self,
@@ -304,15 +308,15 @@ class _ReferenceSearch:
         for of, writer in self._writers.items():
             if of.crd == name:
                 writer.add(meta, text)
-        if not any(needle in text for needle in self._needles):
+        if not self._spellings.may_be_in(text):
             return
         obj = msgspec.json.decode(text)
-        yield from typed_references(name, obj, self._owners)
+        yield from typed_references(name, obj, self._spellings)
         if name in INVENTORIES:
             yield from INVENTORIES[name](name, obj, self._versions)
 
-    def _admission(self, resource: Resource, _meta: Meta, text: bytes) -> Iterator[Reference]:
-        yield from ADMISSION[resource.full_name](resource.full_name, msgspec.json.decode(text), self._versions)
+    def _api_services(self, resource: Resource, _meta: Meta, text: bytes) -> Iterator[Reference]:
+        yield from api_services(resource.full_name, msgspec.json.decode(text), self._versions)
 
     def _releases(self, resource: Resource, _meta: Meta, text: bytes) -> Iterator[Reference]:
         yield from helm_references(resource.full_name, msgspec.json.decode(text), self._owners)
@@ -377,7 +381,7 @@ def _facts_of(text: msgspec.Raw) -> tuple[str, _Facts]:
     try:
         crd = msgspec.json.decode(text)
         stored = next(each for each in crd["spec"]["versions"] if each.get("storage"))
-        whole = can_hold_references((stored.get("schema") or {}).get("openAPIV3Schema"))
+        whole = can_hold_mentions((stored.get("schema") or {}).get("openAPIV3Schema"))
         return crd["metadata"]["name"], _Facts(stored["name"] if stored.get("served") else "", whole)
     except (msgspec.MsgspecError, RecursionError, KeyError, StopIteration):
         return "", _Facts()

@@ -1,22 +1,39 @@
-"""Admission rules and APIServices that name a version.
+"""Rules, expressions and APIServices that name a version: of admission, and in the custom resources of policy engines.
 
 A rule that names only one version stops matching without it, and the objects that it checked are silently admitted.
 With ``matchPolicy: Exact`` it sees only requests at that version, and there are none once the version is unserved. With
 ``Equivalent`` the API server converts requests at other versions to the rule's version. It does so while the version is
-unserved, but no longer once the version is removed (seen on 1.36, ``tests/apiserver/test_references.py``). Pure.
+unserved, but no longer once the version is removed. For an exclusion (``excludeResourceRules``) this means the reverse:
+the policy then applies to every request that it spared (both seen on 1.37, ``tests/apiserver/test_references.py``).
+A custom resource without ``matchPolicy`` is matched by its own controller, which may not convert. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from restow.kube.resources import Object
 from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
 from restow.migrator.references.readers.inventories import Versions
-from restow.migrator.references.readers.typed import object_name, pointer_of
+from restow.migrator.references.readers.mentions import Mention, Steps, object_name, texts_at
 
-__all__ = ["ADMISSION"]
+__all__ = ["ADMISSION", "API_SERVICES", "EXPRESSION", "HARMLESS", "PARAMETERS", "SPARES", "api_services", "rule_effect"]
+
+ADMISSION: Final = frozenset(
+    f"{plural}.admissionregistration.k8s.io"
+    for plural in (
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "mutatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicybindings",
+    )
+)
+"""The resources whose rules the API server itself matches."""
+
+API_SERVICES: Final = "apiservices.apiregistration.k8s.io"
 
 _STOPS: Final = Effect(
     unserved="Nothing changes: the API server still converts requests to the version of the rule.",
@@ -33,14 +50,44 @@ _EXACT: Final = Effect(
     against_unserving=False,
     against_removal=False,
 )
-_HARMLESS: Final = Effect(
+_CUSTOM: Final = Effect(
+    unserved="The rule matches nothing any more: what it checked, changed or copied passes it by.",
+    removed="The rule matches nothing any more: what it checked, changed or copied passes it by.",
+    advice=_STOPS.advice,
+)
+_SPARES_EQUIVALENT: Final = Effect(
+    unserved="Nothing changes: the API server still converts requests to the version of the exclusion.",
+    removed="The exclusion matches no request any more: the policy applies to every request that it spared, and what "
+    "it does not allow is refused (422).",
+    advice="add the other served versions to the exclusion, or take it out if the policy is meant to apply",
+    against_unserving=False,
+)
+_SPARES_EXACT: Final = Effect(
+    unserved="The exclusion matches no request any more; already now, the policy applies to requests at other "
+    "versions.",
+    removed="The exclusion matches no request any more; already now, the policy applies to requests at other versions.",
+    advice="add the other served versions to the exclusion if the policy is to spare the same clients afterwards",
+    against_unserving=False,
+    against_removal=False,
+)
+SPARES: Final = Effect(
+    unserved="The exclusion matches nothing any more: the rule applies to what it spared.",
+    removed="The exclusion matches nothing any more: the rule applies to what it spared.",
+    advice=_SPARES_EQUIVALENT.advice,
+)
+HARMLESS: Final = Effect(
     unserved="Nothing fails: the rule names another served version as well.",
     removed="Nothing fails: the rule names another served version as well.",
     advice="take the version out of the rule afterwards",
     against_unserving=False,
     against_removal=False,
 )
-_PARAMETERS: Final = Effect(
+EXPRESSION: Final = Effect(
+    unserved="The comparison with this version changes its result: a rule can stop applying, or refuse every request.",
+    removed="The comparison with this version changes its result: a rule can stop applying, or refuse every request.",
+    advice="compare with the other served versions as well, or leave the version out of the expression",
+)
+PARAMETERS: Final = Effect(
     unserved="The policy cannot read its parameters, and its failurePolicy applies to every request that it matches.",
     removed="The policy cannot read its parameters, and its failurePolicy applies to every request that it matches.",
     advice="write paramKind at another version; the expressions then see its fields",
@@ -55,68 +102,57 @@ _API_SERVICE: Final = Effect(
 _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 
 
-def _webhooks(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
-    for index, webhook in enumerate(_list(obj, "webhooks")):
-        said = f"webhook {webhook.get('name')}"
-        rules = _list(webhook, "rules")
-        yield from _rules(resource, obj, said, ("webhooks", index, "rules"), rules, webhook, versions)
+def rule_effect(resource: str, root: Object, mention: Mention) -> tuple[Effect, str] | None:
+    """Return the effect on a rule that names a version, and what it is; None for an exclusion from rules of others.
+
+    Args:
+        resource: the resource of the object.
+        root: the object, or its own fields, that ``mention`` was found in.
+        mention: a place that names the version as a rule does.
+    """
+    found, about = _at(root, mention.steps[:-1]), _at(root, mention.steps[:-2])
+    rules = found if isinstance(found, list) else [mention.holder]
+    about = about if isinstance(about, dict) else {}
+    policy = about.get("matchPolicy") or ("Equivalent" if resource in ADMISSION else None)  # the API's default
+    spares = any(str(step).startswith("exclude") for step in mention.steps)
+    matched = about.get("resourceRules")
+    if spares and isinstance(matched, list) and matched and not _another_covers(matched, mention.of):
+        return None
+    name = about.get("name")
+    what = f"{'exclusion' if spares else 'rule'}{f' of {name}' if isinstance(name, str) else ''}"
+    detail = f"{what}, matchPolicy {policy}" if policy else what
+    if _another_covers(rules, mention.of):
+        return HARMLESS, detail
+    if spares:
+        return {"Exact": _SPARES_EXACT, "Equivalent": _SPARES_EQUIVALENT}.get(str(policy), SPARES), detail
+    return {"Exact": _EXACT, "Equivalent": _STOPS}.get(str(policy), _CUSTOM), detail
 
 
-def _policies(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
-    spec = _map(obj, "spec")
-    constraints = _map(spec, "matchConstraints")
-    place = ("spec", "matchConstraints", "resourceRules")
-    yield from _rules(resource, obj, "policy", place, _list(constraints, "resourceRules"), constraints, versions)
-    parameters = _map(spec, "paramKind")
-    namespace, name = object_name(obj)
-    for of in versions:
-        if (parameters.get("apiVersion"), parameters.get("kind")) == (of.api_version, of.kind):
-            where = pointer_of(("spec", "paramKind"))
-            what = "the kind of the policy's parameters"
-            yield Reference(ReferenceKind.ADMISSION, of, resource, namespace, name, where, what, _PARAMETERS)
+def _at(value: Any, steps: Steps) -> Any:
+    for step in steps:
+        value = value[step]
+    return value
 
 
-def _bindings(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
-    matched = _map(_map(obj, "spec"), "matchResources")
-    place = ("spec", "matchResources", "resourceRules")
-    yield from _rules(resource, obj, "binding", place, _list(matched, "resourceRules"), matched, versions)
-
-
-def _rules(
-    resource: str,
-    obj: Object,
-    said: str,
-    place: tuple[str | int, ...],
-    rules: list[dict[str, Any]],
-    about: Mapping[str, Any],
-    versions: Versions,
-) -> Iterator[Reference]:
-    namespace, name = object_name(obj)
-    policy = about.get("matchPolicy") or "Equivalent"  # the API's default
-    for index, rule in enumerate(rules):
-        for of in versions:
-            named = _texts(rule, "apiVersions")
-            if of.version not in named or not _covers(rule, of):
-                continue
-            goes_on = set(named) & {*of.others, "*"} or _another_covers(rules, of)
-            effect = _HARMLESS if goes_on else _EXACT if policy == "Exact" else _STOPS
-            where = pointer_of((*place, index, "apiVersions", named.index(of.version)))
-            what = f"{said}, matchPolicy {policy}"
-            yield Reference(ReferenceKind.ADMISSION, of, resource, namespace, name, where, what, effect)
+def _another_covers(rules: list[Any], of: SoughtVersion) -> bool:
+    """Return whether a rule of the list matches another served version of the kind."""
+    others = {*of.others, *(f"{of.group}/{other}" for other in of.others), "*"}
+    return any(_covers(each, of) and others & _texts(each, "version") for each in rules if isinstance(each, dict))
 
 
 def _covers(rule: Mapping[str, Any], of: SoughtVersion) -> bool:
-    groups, resources = _texts(rule, "apiGroups"), _texts(rule, "resources")
-    plurals = {each.partition("/")[0] for each in resources}
-    return bool({of.group, "*"} & set(groups)) and bool({of.plural, "*"} & plurals)
+    types = {text.partition("/")[0] for text in _texts(rule, "resource") | _texts(rule, "kind")}
+    return bool({of.group, "*"} & _texts(rule, "group")) and bool({*of.types, "*"} & types)
 
 
-def _another_covers(rules: list[dict[str, Any]], of: SoughtVersion) -> bool:
-    """Return whether a rule of the same list matches another version of the kind."""
-    return any(_covers(each, of) and {*of.others, "*"} & set(_texts(each, "apiVersions")) for each in rules)
+def _texts(rule: Mapping[str, Any], field: str) -> set[str]:
+    """Return the texts of a field by any of its names: ``groups``, ``apiGroup``, ``apiGroups``."""
+    names = (field, f"{field}s", f"api{field.title()}", f"api{field.title()}s")
+    return {text for name in names for _, text in texts_at(rule, name)}
 
 
-def _api_services(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
+def api_services(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
+    """Yield the versions that an APIService names, unless the API server made it."""
     spec, metadata = _map(obj, "spec"), _map(obj, "metadata")
     if _AUTOMANAGED in _map(metadata, "labels"):
         return  # the API server creates it for the CRD, and deletes it with the version
@@ -127,30 +163,6 @@ def _api_services(resource: str, obj: Object, versions: Versions) -> Iterator[Re
             yield Reference(ReferenceKind.API_SERVICES, of, resource, "", name, "/spec/version", what, _API_SERVICE)
 
 
-AdmissionReader = Callable[[str, Object, Versions], Iterator[Reference]]
-
-ADMISSION: Final[Mapping[str, AdmissionReader]] = {
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _webhooks,
-    "validatingadmissionpolicies.admissionregistration.k8s.io": _policies,
-    "mutatingadmissionpolicies.admissionregistration.k8s.io": _policies,
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": _bindings,
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": _bindings,
-    "apiservices.apiregistration.k8s.io": _api_services,
-}
-"""The readers by resource."""
-
-
 def _map(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = obj.get(name)
     return found if isinstance(found, dict) else {}
-
-
-def _list(obj: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    found = obj.get(name)
-    return [each if isinstance(each, dict) else {} for each in found] if isinstance(found, list) else []
-
-
-def _texts(obj: Mapping[str, Any], name: str) -> list[str]:
-    found = obj.get(name)
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []

@@ -1,8 +1,9 @@
 """Find manifests, charts and kustomizations in files that name a version.
 
-In YAML and JSON the module finds objects, their typed references and their ownerReferences by structure. It searches
-strings in them (patches, ConfigMaps with manifests) and files that are not YAML (Helm templates) by line for an
-``apiVersion`` and a ``kind`` of one document, and marks these references as guesses. Pure.
+In YAML and JSON the module finds objects, their references and their ownerReferences by structure. It searches strings
+in them (patches, ConfigMaps with manifests or with the configuration of a controller) by structure and by line, and
+files that are not YAML (Helm templates) by line for an ``apiVersion`` and a ``kind`` of one document, and marks these
+references as guesses. Pure.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from restow.crds.documents import NotYaml, load_objects
 from restow.kube.resources import qualified_name
 from restow.migrator.references.model import Effect, Reference, ReferenceKind
 from restow.migrator.references.readers.helm import split_manifest
+from restow.migrator.references.readers.mentions import Spelling, Spellings, object_name, pointer_of
 from restow.migrator.references.readers.ownerreferences import Owners
-from restow.migrator.references.readers.typed import object_name, pointer_of, typed_pairs
 
 __all__ = ["file_references"]
 
@@ -45,9 +46,14 @@ _API_VERSION: Final = re.compile(r"""^[\s\-"']*apiVersion["']?\s*:\s*["']?([^\s"
 _KIND: Final = re.compile(r"""^[\s\-"']*kind["']?\s*:\s*["']?([^\s"'#,}]+)""")
 
 
+_TARGETS: Final = frozenset({"target", "select", "source", "fieldSpecs"})
+"""The fields of Kustomize that select manifests by group, version and kind."""
+
+
 def file_references(name: str, text: str, owners: Owners) -> Iterator[Reference]:
     """Yield the references in one file; ``name`` is the displayed name of the file."""
-    if not any(of.version in text and kind in text for (_, kind), of in owners.items()):
+    spellings = Spellings(owners.values())
+    if not spellings.may_be_in(text.encode(errors="replace")):
         return
     try:
         objects = list(load_objects(text))
@@ -56,41 +62,45 @@ def file_references(name: str, text: str, owners: Owners) -> Iterator[Reference]
         return
     for line, obj in objects:
         if isinstance(obj, dict):
-            yield from _of_object(name, line, obj, owners)
+            yield from _of_object(name, line, obj, spellings)
+            for steps, within in _long_texts(obj):
+                place = f"line {line}, {pointer_of(steps)}"
+                yield from _guesses(name, within, owners, f"{place}, ")
+                yield from _configured(name, within, spellings, place)
 
 
-def _of_object(file: str, line: int, obj: dict[str, Any], owners: Owners) -> Iterator[Reference]:
+def _of_object(file: str, line: int, obj: dict[str, Any], spellings: Spellings) -> Iterator[Reference]:
     namespace, name = object_name(obj)
-    place = f"line {line}"
-    for steps, pair in typed_pairs(obj):
-        if (of := owners.get((pair["apiVersion"], pair["kind"]))) is None:
-            continue
-        where = f"{place}, {pointer_of(steps)}" if steps else place
-        what = f"{of.kind} {qualified_name(namespace, name)}" if not steps else "a typed reference"
-        if steps[:2] == ("metadata", "ownerReferences"):
+    for each in spellings.mentions(obj):
+        if each.spelling is Spelling.EXPRESSION and each.steps[0] == "metadata":
+            continue  # an annotation of kubectl
+        where = f"line {line}, {pointer_of(each.steps)}" if each.steps else f"line {line}"
+        effect, what = _TYPED, "a reference"
+        if not each.steps:
+            effect, what = _MANIFEST, f"{each.of.kind} {qualified_name(namespace, name)}"
+        elif each.steps[:2] == ("metadata", "ownerReferences"):
             what = "an ownerReference"
-        effect = _TYPED if steps else _MANIFEST
-        yield Reference(ReferenceKind.FILES, of, file, namespace, name, where, what, effect)
-    for steps, target in _selectors(obj):
-        for of in set(owners.values()):
-            if (target.get("group"), target.get("version"), target.get("kind")) == (of.group, of.version, of.kind):
-                where = f"{place}, {pointer_of(steps)}"
-                what = "what a patch or a rule selects"
-                yield Reference(ReferenceKind.FILES, of, file, namespace, name, where, what, _TARGET)
-    for steps, text in _long_texts(obj):
-        yield from _guesses(file, text, owners, f"{place}, {pointer_of(steps)}, ")
+        elif each.spelling is Spelling.GROUP_KIND and not _TARGETS.isdisjoint(each.steps[-2:]):
+            effect, what = _TARGET, "what a patch or a rule selects"
+        yield Reference(ReferenceKind.FILES, each.of, file, namespace, name, where, what, effect)
 
 
-def _selectors(root: Any) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
-    """Yield each object with group, version and kind, as in Kustomize's targets."""
-    for steps, value in _below(root):
-        if isinstance(value, dict) and {"group", "version", "kind"} <= value.keys():
-            yield steps, value
+def _configured(file: str, text: str, spellings: Spellings, place: str) -> Iterator[Reference]:
+    """Yield what the configuration of a controller names, such as that of kube-state-metrics; manifests are not it."""
+    try:
+        objects = list(load_objects(text))
+    except (NotYaml, ValueError):
+        return
+    for _, obj in objects:
+        for each in spellings.mentions(obj) if isinstance(obj, dict) else ():
+            if each.spelling is not Spelling.TYPE:
+                where, what = f"{place}, {pointer_of(each.steps)}", f"named as {each.spelling.value}"
+                yield Reference(ReferenceKind.FILES, each.of, file, "", "", where, what, _TYPED, guess=True)
 
 
 def _long_texts(root: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for steps, value in _below(root):
-        if isinstance(value, str) and "\n" in value and "apiVersion" in value:
+        if isinstance(value, str) and "\n" in value:
             yield steps, value
 
 

@@ -23,8 +23,8 @@ import msgspec
 from restow.crds.documents import NotYaml, load_objects
 from restow.kube.resources import Object, qualified_name
 from restow.migrator.references.model import Effect, Reference, ReferenceKind
+from restow.migrator.references.readers.mentions import object_name
 from restow.migrator.references.readers.ownerreferences import Owners
-from restow.migrator.references.readers.typed import object_name
 
 __all__ = [
     "FORMER_STATES",

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from restow.kube.resources import Object, qualified_name
 from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
-from restow.migrator.references.readers.typed import object_name, pointer_of
+from restow.migrator.references.readers.mentions import Steps, object_name, pointer_of
 
-__all__ = ["INVENTORIES", "Versions"]
+__all__ = ["INVENTORIES", "TRACKED", "Versions"]
 
 Versions = Iterable[SoughtVersion]
 
@@ -67,22 +67,15 @@ def _flux(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]
                 yield Reference(ReferenceKind.FLUX, of, resource, namespace, name, where, what, _FLUX)
 
 
-_TRACKED: Final = (
-    (("status", "resources"), "resource", _ARGO_CD),
-    (("status", "operationState", "syncResult", "resources"), "result of the last sync of", _ARGO_CD_HISTORY),
-    (("operation", "sync", "resources"), "operation to sync", _ARGO_CD),
-)
-
-
-def _argo_cd(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
-    namespace, name = object_name(obj)
-    for steps, said, effect in _TRACKED:
-        for index, entry in enumerate(_items(_at(obj, *steps))):
-            for of in versions:
-                if (entry.get("group"), entry.get("kind"), entry.get("version")) == (of.group, of.kind, of.version):
-                    what = f"{said} {of.kind} {qualified_name(entry.get('namespace'), entry.get('name'))}"
-                    where = pointer_of((*steps, index, "version"))
-                    yield Reference(ReferenceKind.ARGO_CD, of, resource, namespace, name, where, what, effect)
+TRACKED: Final[Mapping[tuple[str, Steps], tuple[str, Effect]]] = {
+    ("applications.argoproj.io", ("status", "resources")): ("resource", _ARGO_CD),
+    ("applications.argoproj.io", ("status", "operationState", "syncResult", "resources")): (
+        "result of the last sync of",
+        _ARGO_CD_HISTORY,
+    ),
+    ("applications.argoproj.io", ("operation", "sync", "resources")): ("operation to sync", _ARGO_CD),
+}
+"""The lists of ``{group, version, kind, name}`` that a controller writes by itself, and what their items are."""
 
 
 def _olm(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
@@ -117,11 +110,10 @@ InventoryReader = Callable[[str, Object, Versions], Iterator[Reference]]
 INVENTORIES: Final[Mapping[str, InventoryReader]] = {
     "kustomizations.kustomize.toolkit.fluxcd.io": _flux,
     "helmreleases.helm.toolkit.fluxcd.io": _flux,
-    "applications.argoproj.io": _argo_cd,
     "clusterserviceversions.operators.coreos.com": _olm,
     "compositeresourcedefinitions.apiextensions.crossplane.io": _crossplane,
 }
-"""The readers by the name of the CRD of the objects."""
+"""The readers by the name of the CRD of the objects, for spellings that no other project uses."""
 
 
 def _at(obj: Any, *steps: str) -> Any:

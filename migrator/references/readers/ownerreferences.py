@@ -50,4 +50,6 @@ def owner_references(resource: str, meta: Meta, owners: Owners) -> Iterator[Refe
             f"/metadata/ownerReferences/{index}",
             f"owner {each.name}",
             _POD_EFFECT if resource == "pods" and each.controller else _EFFECT,
+            field=f"/metadata/ownerReferences/{index}/apiVersion",
+            template=f"{of.group}/{{}}",
         )

@@ -1,42 +1,56 @@
-"""Find typed references: every ``{apiVersion, kind}`` pair below an object's own fields that names a version.
+"""Find the references in an object's own fields, and say what becomes of each without the version.
 
-The search follows the structure, not the text. ``can_hold_references`` decides from a schema whether objects of a CRD
-have to be read whole. Pure.
+The search follows the structure, not the text (``mentions``). The tables here decide by the place: a reference to an
+object is followed at its version; what names a whole kind is watched or matched at that version; a status or a record
+says what was. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
 
-from restow.kube.resources import Object
+from restow.kube.resources import Object, qualified_name
 from restow.migrator.references.model import Effect, Reference, ReferenceKind
-from restow.migrator.references.readers.ownerreferences import Owners
+from restow.migrator.references.readers.admission import (
+    ADMISSION,
+    EXPRESSION,
+    HARMLESS,
+    PARAMETERS,
+    SPARES,
+    rule_effect,
+)
+from restow.migrator.references.readers.inventories import TRACKED
+from restow.migrator.references.readers.mentions import Mention, Spelling, Spellings, Steps, object_name, pointer_of
 
-__all__ = ["SCALERS", "can_hold_references", "object_name", "pointer_of", "typed_pairs", "typed_references"]
-
-_LEFT_OUT: Final = frozenset({"involvedObject", "regarding", "related"})
-"""The fields for the subjects of Events, which are records that no client looks up."""
+__all__ = ["BUILT_IN", "typed_references"]
 
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 _SHAPES: Final[Mapping[str, str]] = {
+    "applyTo": "what a mutation of Gatekeeper applies to",
     "base": "a template of Crossplane",
     "bootstrapRef": "a reference of Cluster API",
+    "childResources": "what a controller of Metacontroller makes",
     "claimRef": "a reference of Crossplane to its claim",
     "compositeTypeRef": "the kind that a Composition of Crossplane is for",
     "configRef": "a reference of Cluster API to its bootstrap configuration",
     "controlPlaneRef": "a reference of Cluster API to its control plane",
+    "gvks": "what Gatekeeper replicates",
     "healthChecks": "a health check of Flux",
     "infrastructureRef": "a reference of Cluster API to its infrastructure",
+    "kinds": "what a rule of Kyverno matches",
     "machineTemplate": "a reference of Cluster API",
     "objectRef": "a reference to an object",
     "paramKind": "the kind of an admission policy's parameters",
+    "parentResource": "what a controller of Metacontroller is for",
     "ref": "a reference to an object",
     "resourceRef": "a reference of Crossplane",
     "resourceRefs": "a reference of Crossplane",
     "scaleTargetRef": "what an autoscaler scales",
     "sourceRef": "a reference to a source",
+    "syncOnly": "what Gatekeeper replicates",
     "targetRef": "what a policy or an autoscaler is for",
     "template": "a template of an object",
     "templateRef": "a reference to a template",
@@ -44,113 +58,154 @@ _SHAPES: Final[Mapping[str, str]] = {
 }
 """Descriptions of places, by the name of the field."""
 
-SCALERS: Final = "horizontalpodautoscalers.autoscaling"
-"""The one built-in resource with typed references that are read."""
 
-_REFERENCE: Final = Effect(
-    unserved="Whoever looks the object up at this version gets no answer (404, no matches for kind).",
-    removed="Whoever looks the object up at this version gets no answer (404, no matches for kind).",
-    advice="write it at another version, in the place that the object is made from first (a chart, a repository, the "
+def _always(what: str, advice: str, **more: bool) -> Effect:
+    """Return an effect that is the same for an unserved and for a removed version."""
+    return Effect(what, what, advice, **more)
+
+
+def _never(what: str, advice: str, **more: bool) -> Effect:
+    """Return an effect that stands against no step."""
+    return Effect(what, what, advice, against_unserving=False, against_removal=False, **more)
+
+
+_REFERENCE: Final = _always(
+    "Whoever looks the object up at this version gets no answer (404, no matches for kind).",
+    "write it at another version, in the place that the object is made from first (a chart, a repository, the "
     "controller that writes it)",
     movable=True,
 )
-_SCALER: Final = Effect(
-    unserved="Nothing fails: the HorizontalPodAutoscaler's controller takes group and kind from the reference, and any "
-    "served version.",
-    removed="Nothing fails: the HorizontalPodAutoscaler's controller takes group and kind from the reference, and any "
-    "served version.",
-    advice="write it at another version, in the place that the autoscaler is made from first",
-    against_unserving=False,
-    against_removal=False,
-    movable=True,
-)
-"""Source: ``reconcileAutoscaler`` of Kubernetes' ``podautoscaler``. Other autoscalers (KEDA) use the version too."""
-
-_TEMPLATE: Final = Effect(
-    unserved="What is made from this template is refused by the API server (no matches for kind).",
-    removed="What is made from this template is refused by the API server (no matches for kind).",
-    advice="convert the template in the place that it is made from, with restow convert",
+_TEMPLATE: Final = _always(
+    "What is made from this template is refused by the API server (no matches for kind).",
+    "convert the template in the place that it is made from, with restow convert",
 )
 """An embedded object has the fields of its version, so a change of only the apiVersion would be wrong."""
+
+_KIND: Final = _always(
+    "Whoever watches or matches the kind at this version finds nothing: a controller stops, and a rule does not apply "
+    "any more, mostly without an error.",
+    "write another version, once whoever follows this reference understands the fields of that version",
+    movable=True,
+    same_fields=True,
+)
+_RECORD: Final = _never(
+    "Nothing fails: it is a record, and its controller writes it.",
+    "nothing; the controller writes the record again once the objects that it works for name another version",
+)
+_PATCH: Final = _never(
+    "The patch finds its target as long as the manifest is at this version as well.",
+    "change it together with the manifest that it patches",
+)
+
+BUILT_IN: Final[Mapping[str, Effect]] = {
+    # Source: reconcileAutoscaler of Kubernetes' podautoscaler. Other autoscalers (KEDA) use the version too.
+    "horizontalpodautoscalers.autoscaling": _never(
+        "Nothing fails: the HorizontalPodAutoscaler's controller takes group and kind from the reference, and any "
+        "served version.",
+        "write it at another version, in the place that the autoscaler is made from first",
+        movable=True,
+    ),
+    "endpointslices.discovery.k8s.io": _never(
+        "Nothing fails: the reference says where an address comes from, and Kubernetes does not follow it.",
+        "have the controller that writes the EndpointSlice name another version",
+        movable=True,
+    ),
+    # Source: FromControllerRevision of KubeVirt's instancetype, for one.
+    "controllerrevisions.apps": _never(
+        "Nothing fails in the API server: the controller that wrote the revision decodes the object in it by itself.",
+        "use a release of that controller that still reads this version, or has written its revisions again",
+    ),
+    **dict.fromkeys(
+        ("deviceclasses.resource.k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"),
+        _never(
+            "Nothing fails in the API server: the driver decodes its parameters by itself.",
+            "use a release of the driver that still reads this version, and write another one in new claims",
+        ),
+    ),
+}
+"""The built-in resources, besides those of admission, whose fields can name a version."""
+
+_RECORDS: Final = frozenset({"storageversionmigrations.migration.k8s.io"})
+"""The custom resources that record what was done at a version."""
 
 _REFERENCE_FIELDS: Final = frozenset(
     {"apiVersion", "kind", "name", "namespace", "uid", "fieldPath", "resourceVersion", "group", "selector", "labels"}
 )
-"""The fields of references; a pair with further fields is an embedded object."""
+"""The fields of references; an ``{apiVersion, kind}`` with further fields is an embedded object."""
 
 
-def typed_references(resource: str, obj: Object, owners: Owners) -> Iterator[Reference]:
-    """Yield the typed references of an object, without its own type and its ownerReferences."""
+def typed_references(resource: str, obj: Object, spellings: Spellings) -> Iterator[Reference]:
+    """Yield the references in the fields of an object, without its own type and its ownerReferences."""
     namespace, name = object_name(obj)
-    for steps, pair in typed_pairs({key: value for key, value in obj.items() if key not in _OWN}):
-        if (of := owners.get((pair["apiVersion"], pair["kind"]))) is None:
+    fields = {key: value for key, value in obj.items() if key not in _OWN}
+    for each in spellings.mentions(fields):
+        if (judged := _judged(resource, fields, each)) is None:
             continue
-        field = next((step for step in reversed(steps) if isinstance(step, str)), "")
-        whole = not pair.keys() <= _REFERENCE_FIELDS
-        shape = "a template of an object" if whole and field not in _SHAPES else _SHAPES.get(field, "")
-        named = pair.get("name")
-        detail = ", ".join(filter(None, [shape, f"names {named}" if isinstance(named, str) and named else ""]))
-        effect = _TEMPLATE if whole else _SCALER if resource == SCALERS else _REFERENCE
+        kind, effect, detail = judged
+        where = each.steps if each.spelling is Spelling.TYPE else each.text
         yield Reference(
-            ReferenceKind.TYPED, of, resource, namespace, name, pointer_of(steps), detail or "a typed reference", effect
+            kind,
+            each.of,
+            resource,
+            namespace,
+            name,
+            pointer_of(where),
+            detail,
+            effect,
+            guess=each.spelling is Spelling.EXPRESSION and resource not in ADMISSION,
+            field=pointer_of(each.text),
+            template=each.template,
         )
 
 
-def typed_pairs(root: Any) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
-    """Yield (place, object) of each object below a value that has an apiVersion and a kind, both strings."""
-    stack: list[tuple[tuple[str | int, ...], Any]] = [((), root)]
-    while stack:
-        steps, value = stack.pop()
-        children: Iterable[tuple[str | int, Any]]
-        if isinstance(value, dict):
-            if isinstance(value.get("apiVersion"), str) and isinstance(value.get("kind"), str):
-                yield steps, value
-            children = ((key, child) for key, child in value.items() if key not in _LEFT_OUT)
-        elif isinstance(value, list):
-            children = enumerate(value)
-        else:
-            continue
-        stack += [((*steps, key), child) for key, child in reversed(list(children)) if isinstance(child, (dict, list))]
+def _judged(resource: str, fields: Object, each: Mention) -> tuple[ReferenceKind, Effect, str] | None:
+    """Return the kind of a reference, the effect on it, and what it is; None if nothing follows from it."""
+    if (tracked := TRACKED.get((resource, each.steps[:-1]))) is not None:
+        said, effect = tracked
+        named = qualified_name(each.holder.get("namespace"), each.holder.get("name"))
+        return ReferenceKind.ARGO_CD, effect, f"{said} {each.of.kind} {named}"
+    if each.spelling is Spelling.RULE:
+        if (judged := rule_effect(resource, fields, each)) is None:
+            return None
+        return ReferenceKind.ADMISSION, *judged
+    if each.spelling is Spelling.EXPRESSION:
+        return ReferenceKind.ADMISSION, HARMLESS if each.goes_on else EXPRESSION, "an expression"
+    if resource in ADMISSION:
+        return ReferenceKind.ADMISSION, PARAMETERS, "the kind of the policy's parameters"
+    return ReferenceKind.TYPED, _effect(resource, each), _detail(each)
 
 
-def pointer_of(steps: Iterable[str | int]) -> str:
-    """Return the JSON pointer (RFC 6901) of a place."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+def _effect(resource: str, each: Mention) -> Effect:
+    if (built_in := BUILT_IN.get(resource)) is not None:
+        return built_in
+    if each.spelling is Spelling.TYPE:
+        return _TEMPLATE if _is_template(each) else _REFERENCE
+    if "patches" in each.steps and each.steps[-1:] == ("target",):
+        return _PATCH
+    if "name" in each.holder and resource not in _RECORDS:
+        return _REFERENCE
+    if each.steps[:1] == ("status",) or resource in _RECORDS:
+        return _RECORD
+    if each.goes_on:
+        return HARMLESS
+    if any(str(step).startswith("exclude") for step in each.steps):
+        return SPARES
+    return _KIND if each.template else replace(_KIND, movable=False, same_fields=False)
 
 
-def object_name(obj: Object) -> tuple[str, str]:
-    """Return namespace and name of an object; empty if it has none."""
-    metadata = obj.get("metadata")
-    found = metadata if isinstance(metadata, dict) else {}
-    return str(found.get("namespace") or ""), str(found.get("name") or "")
+def _detail(each: Mention) -> str:
+    field = _field(each.steps)
+    shape = "a template of an object" if _is_template(each) and field not in _SHAPES else _SHAPES.get(field, "")
+    if not shape and each.spelling is not Spelling.TYPE:
+        shape = f"named as {each.spelling.value}"
+    named = each.holder.get("name")
+    parts = [shape, f"names {named}" if isinstance(named, str) and named else ""]
+    return ", ".join(filter(None, parts)) or "a typed reference"
 
 
-def can_hold_references(schema: Mapping[str, Any] | None) -> bool:
-    """Return whether objects of this schema can have an ``{apiVersion, kind}`` pair below their own.
+def _is_template(each: Mention) -> bool:
+    return each.spelling is Spelling.TYPE and not each.holder.keys() <= _REFERENCE_FIELDS
 
-    If a CRD's schema declares every field and no such pair, the metadata of its objects is enough.
-    """
-    if schema is None:
-        return True
-    properties = schema.get("properties")
-    stack: list[Any] = [
-        child for name, child in (properties.items() if isinstance(properties, dict) else ()) if name not in _OWN
-    ]
-    if schema.get("x-kubernetes-preserve-unknown-fields"):
-        return True
-    while stack:
-        node = stack.pop()
-        if not isinstance(node, dict):
-            continue
-        if node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-embedded-resource"):
-            return True
-        fields = node.get("properties")
-        if isinstance(fields, dict):
-            if "apiVersion" in fields and "kind" in fields:
-                return True
-            stack += fields.values()
-        values = node.get("additionalProperties")
-        if values is True:
-            return True
-        stack += [values, node.get("items")]
-    return False
+
+def _field(steps: Steps) -> str:
+    return next((step for step in reversed(steps) if isinstance(step, str)), "")

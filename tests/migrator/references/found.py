@@ -11,12 +11,14 @@ from typing import Any
 from restow.migrator import FoundReferences, NotLookedAt, Reference, SoughtVersion, sought
 from restow.migrator.references.model import ReferenceTally
 from restow.migrator.references.readers.helm import helm_references
+from restow.migrator.references.readers.mentions import Spellings
 from restow.migrator.references.readers.ownerreferences import owner_references
 from restow.migrator.requests.wire import Meta, object_decoder
 from tests.migrator import builders as b
 
 WIDGETS = sought(b.crd(), "v1")
 OWNERS = {("example.com/v1", "Widget"): WIDGETS}
+SPELLINGS = Spellings([WIDGETS])
 
 
 def meta(name: str, *owners: Mapping[str, Any], namespace: str = "default") -> Meta:

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from restow.migrator import Reference
-from restow.migrator.references.readers.admission import ADMISSION
-from tests.migrator.references.found import WIDGETS
+from restow.migrator.references.readers.admission import API_SERVICES, api_services
+from restow.migrator.references.readers.typed import typed_references
+from tests.migrator.references.found import SPELLINGS, WIDGETS
+from tests.migrator.references.spellings import blocks
 
 WEBHOOKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
-SERVICES = "apiservices.apiregistration.k8s.io"
 
 
 def rule(*versions: str, group: str = "example.com", resource: str = "widgets") -> dict[str, Any]:
@@ -24,7 +25,7 @@ def found(*rules: dict[str, Any], policy: str | None = "Equivalent") -> list[Ref
     """What is found of one webhook with these rules."""
     webhook = {"name": "a.b.c", "rules": list(rules)} | ({"matchPolicy": policy} if policy else {})
     obj = {"metadata": {"name": "hooks"}, "webhooks": [{"name": "first"}, webhook]}
-    return list(ADMISSION[WEBHOOKS](WEBHOOKS, obj, [WIDGETS]))
+    return list(typed_references(WEBHOOKS, obj, SPELLINGS))
 
 
 @pytest.mark.parametrize("policy", ["Exact", "Equivalent", None])
@@ -64,9 +65,32 @@ def test_policies_have_rules_and_a_kind_of_parameters() -> None:
     spec = {"matchConstraints": {"matchPolicy": "Exact", "resourceRules": [rule("v1")]}}
     spec["paramKind"] = {"apiVersion": "example.com/v1", "kind": "Widget"}
     obj = {"metadata": {"name": "p"}, "spec": spec}
-    matched, parameters = ADMISSION[POLICIES](POLICIES, obj, [WIDGETS])
+    matched, parameters = typed_references(POLICIES, obj, SPELLINGS)
     assert matched.where == "/spec/matchConstraints/resourceRules/0/apiVersions/0"
     assert parameters.where == "/spec/paramKind"
+
+
+@pytest.mark.parametrize(
+    ("excluded", "policy", "matched", "stands"),
+    [
+        (rule("v1"), None, rule("*"), "removal"),
+        (rule("v1"), "Equivalent", rule("v2"), "removal"),
+        (rule("v1"), "Exact", rule("*"), "nothing"),
+        (rule("v1", "v2"), None, rule("*"), "nothing"),
+        (rule("*"), None, rule("*"), None),
+        (rule("v1"), None, rule("*", resource="gadgets"), None),
+    ],
+    ids=["default", "Equivalent", "Exact", "both", "all", "of another resource"],
+)
+def test_an_exclusion_at_the_version_alone_stops_sparing(
+    excluded: dict[str, Any], policy: str | None, matched: dict[str, Any], stands: str | None
+) -> None:
+    """A policy that spared the old version applies to every request once that is gone: each write is refused."""
+    constraints = {"resourceRules": [matched], "excludeResourceRules": [excluded]}
+    constraints |= {"matchPolicy": policy} if policy else {}
+    obj = {"metadata": {"name": "p"}, "spec": {"matchConstraints": constraints}}
+    found = [each for each in typed_references(POLICIES, obj, SPELLINGS) if "exclude" in each.where]
+    assert [blocks(each) for each in found] == ([] if stands is None else [stands])
 
 
 def test_only_api_services_that_somebody_made_count() -> None:
@@ -75,5 +99,5 @@ def test_only_api_services_that_somebody_made_count() -> None:
     own = {"metadata": {"name": "v1.example.com"}, "spec": spec}
     automatic = {"kube-aggregator.kubernetes.io/automanaged": "true"}
     made = {"metadata": {"name": "v1.example.com", "labels": automatic}, "spec": spec}
-    assert len(list(ADMISSION[SERVICES](SERVICES, own, [WIDGETS]))) == 1
-    assert not list(ADMISSION[SERVICES](SERVICES, made, [WIDGETS]))
+    assert len(list(api_services(API_SERVICES, own, [WIDGETS]))) == 1
+    assert not list(api_services(API_SERVICES, made, [WIDGETS]))

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from restow.migrator import ReferenceKind
 from restow.migrator.references.readers.inventories import INVENTORIES
-from tests.migrator.references.found import WIDGETS
+from restow.migrator.references.readers.typed import typed_references
+from tests.migrator.references.found import SPELLINGS, WIDGETS
 
 FLUX = "kustomizations.kustomize.toolkit.fluxcd.io"
 ARGO = "applications.argoproj.io"
@@ -40,7 +42,8 @@ def test_argo_cd() -> None:
     """What is tracked and what was synced last are two matters: only the first stands against a step."""
     status = {"resources": [WIDGET, WIDGET | {"version": "v2"}]}
     status |= {"operationState": {"syncResult": {"resources": [WIDGET | {"status": "Synced"}]}}}
-    tracked, synced = INVENTORIES[ARGO](ARGO, {"metadata": {"name": "a"}, "status": status}, [WIDGETS])
+    tracked, synced = typed_references(ARGO, {"metadata": {"name": "a"}, "status": status}, SPELLINGS)
+    assert (tracked.kind, tracked.detail) == (ReferenceKind.ARGO_CD, "resource Widget apps/w")
     assert (tracked.where, tracked.effect.against_unserving) == ("/status/resources/0/version", True)
     assert synced.where == "/status/operationState/syncResult/resources/0/version"
     assert not synced.effect.against_unserving

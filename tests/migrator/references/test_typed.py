@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from restow.migrator.references.readers.typed import can_hold_references, typed_references
-from tests.migrator.references.found import OWNERS
+from restow.migrator import Reference
+from restow.migrator.references.readers.mentions import Spelling, Spellings, can_hold_mentions
+from restow.migrator.references.readers.typed import typed_references
+from tests.migrator.references.found import SPELLINGS, WIDGETS
+from tests.migrator.references.spellings import CASES, Case, blocks, moved
+
+PAGE = Path(__file__).parents[3] / "docs" / "references.md"
 
 PAIR = {"apiVersion": "example.com/v1", "kind": "Widget"}
 
@@ -15,7 +23,7 @@ PAIR = {"apiVersion": "example.com/v1", "kind": "Widget"}
 def found(**fields: Any) -> list[tuple[str, str]]:
     """Where a cluster's references are, and what is said of each."""
     obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "c", "ownerReferences": [PAIR]}}
-    return [(each.where, each.detail) for each in typed_references("clusters.x", obj | fields, OWNERS)]
+    return [(each.where, each.detail) for each in typed_references("clusters.x", obj | fields, SPELLINGS)]
 
 
 def test_the_object_itself_and_its_owners_are_no_typed_references() -> None:
@@ -30,6 +38,90 @@ def test_places_are_json_pointers() -> None:
         ("/spec/a~1b/c~0d/1/infrastructureRef", "a reference of Cluster API to its infrastructure, names i")
     ]
     assert found(status={"refs": [PAIR]}) == [("/status/refs/0", "a typed reference")]
+
+
+def of_case(case: Case, version: str = "v1") -> list[Reference]:
+    """The references in a project's object."""
+    obj = {"metadata": {"name": "a"}} | case.content("example.com", version)
+    if not SPELLINGS.may_be_in(json.dumps(obj).encode()):
+        return []
+    return list(typed_references(case.resource, obj, SPELLINGS))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.project)
+def test_each_projects_spelling_is_found(case: Case) -> None:
+    """A spelling that is missed stops that project's controller or rule without a word, after a ready that said yes."""
+    (one,) = of_case(case)
+    assert (one.where, blocks(one), moved(one)) == (case.where, case.blocks, case.moved)
+    assert of_case(case, "v3") == [], "another version is no reference"
+    properties = {**case.schema.get("properties", {}), "apiVersion": STRING, "kind": STRING, "metadata": {}}
+    assert can_hold_mentions({"properties": properties}) or not case.kind, "its objects would be listed by metadata"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.project)
+def test_the_same_kind_of_another_group_is_none(case: Case) -> None:
+    """Many groups have a kind of the same name, and most have a v1."""
+    short = "v1/Widget" in case.content("example.com", "v1").__str__().replace("example.com/v1/Widget", "")
+    found = typed_references(case.resource, case.content("other.example.org", "v1"), SPELLINGS)
+    assert [each.where for each in found] == [case.where] * short, "Kyverno's short form names the kind of any group"
+
+
+def test_the_page_has_the_table_of_the_code() -> None:
+    """Who reads the page plans a removal by it: each row is a case here, and each spelling of the code has a row."""
+    rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \| (.+?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    shown = {(spelling, project): (move, stands) for spelling, project, move, stands in rows}
+    assert shown == {(case.spelling, case.project): (case.moved, case.blocks) for case in CASES}
+    assert {case.spelling for case in CASES} == {each.value for each in Spelling}
+
+
+def test_a_rule_or_text_that_names_the_next_version_goes_on() -> None:
+    """Who adds the new version beside the old one must get a yes."""
+    text = {"kinds": ["example.com/v1/Widget", "example.com/v2/Widget"]}
+    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1", "v2"], "resources": ["widgets"]}
+    quoted = {"expression": "object.apiVersion in ['example.com/v1', 'example.com/v2'] && object.kind == 'Widget'"}
+    for spec in (text, {"rules": [rule]}, quoted):
+        (one,) = typed_references("a.b", {"spec": spec}, SPELLINGS)
+        assert blocks(one) == "nothing", spec
+        assert "another served version" in one.effect.removed
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "request.kind.version == 'v1'",  # no rule names the group
+        "object.spec.note == 'example.com' && object.spec.release == 'v1'",
+        "object.apiVersion == 'example.com/v1' && object.kind == 'Gadget'",
+        "example.com/v1 Widget",
+    ],
+)
+def test_an_expression_about_something_else_is_none(expression: str) -> None:
+    """Each cluster has many texts with v1 in quotes."""
+    assert not list(typed_references("a.b", {"spec": {"validations": [{"expression": expression}]}}, SPELLINGS))
+
+
+def test_a_message_is_none() -> None:
+    """The API server itself writes such messages into conditions, most of all once the version is gone."""
+    message = 'no matches for kind "Widget" in version "example.com/v1"'
+    assert not list(typed_references("a.b", {"status": {"conditions": [{"message": message}]}}, SPELLINGS))
+    assert not list(typed_references("a.b", {"status": {"last": message}}, SPELLINGS))
+
+
+def test_what_names_an_object_is_a_reference_to_it() -> None:
+    """A reference with a name is followed at its version, in a status too, and is moved as a typed one."""
+    named = {"group": "example.com", "version": "v1", "kind": "Widget", "name": "w"}
+    (one,) = typed_references("a.b", {"status": {"owner": named}}, SPELLINGS)
+    assert (one.field, one.template, moved(one), blocks(one)) == ("/status/owner/version", "{}", "yes", "unserving")
+
+
+def test_many_versions_are_told_apart() -> None:
+    """A search for all CRDs walks each object once; a mix-up would blame the wrong CRD."""
+    gadgets = type(WIDGETS)("example.com", "v2", "Gadget", "gadgets", ("v3",))
+    spec = {"kinds": ["example.com/v1/Widget", "example.com/v2/Gadget", "example.com/v2/Widget"]}
+    both = Spellings([WIDGETS, gadgets])
+    assert [(each.of.kind, each.where[-1]) for each in typed_references("a.b", {"spec": spec}, both)] == [
+        ("Widget", "0"),
+        ("Gadget", "1"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +148,7 @@ def test_records_of_events_are_left_out(field: str) -> None:
 def test_an_embedded_object_is_not_moved_as_a_reference() -> None:
     """Its fields are those of its version: another apiVersion alone would make another object of it."""
     obj = {"metadata": {"name": "c"}, "spec": {"base": PAIR | {"spec": {"size": 1}}, "ref": PAIR | {"name": "w"}}}
-    template, reference = typed_references("compositions.x", obj, OWNERS)
+    template, reference = typed_references("compositions.x", obj, SPELLINGS)
     assert (template.effect.movable, reference.effect.movable) == (False, True)
     assert "template" in template.detail
 
@@ -64,8 +156,8 @@ def test_an_embedded_object_is_not_moved_as_a_reference() -> None:
 def test_a_horizontal_pod_autoscaler_needs_no_version() -> None:
     """Its controller looks for group and kind; to block a release for it would be wrong. Others take the version."""
     obj = {"metadata": {"name": "a"}, "spec": {"scaleTargetRef": PAIR | {"name": "w"}}}
-    (builtin,) = typed_references("horizontalpodautoscalers.autoscaling", obj, OWNERS)
-    (keda,) = typed_references("scaledobjects.keda.sh", obj, OWNERS)
+    (builtin,) = typed_references("horizontalpodautoscalers.autoscaling", obj, SPELLINGS)
+    (keda,) = typed_references("scaledobjects.keda.sh", obj, SPELLINGS)
     assert (builtin.effect.against_unserving, keda.effect.against_unserving) == (False, True)
 
 
@@ -88,7 +180,11 @@ STRING = {"type": "string"}
         ({"properties": {"ref": {"properties": {"kind": STRING, "apiVersion": STRING}}}}, True),
         ({"properties": {"l": {"items": {"properties": {"kind": STRING, "apiVersion": STRING}}}}}, True),
         ({"additionalProperties": {"properties": {"kind": STRING, "apiVersion": STRING}}}, True),
-        ({"additionalProperties": STRING}, False),
+        ({"properties": {"settings": {"additionalProperties": STRING}}}, True),
+        ({"properties": {"nodeSelector": {"additionalProperties": STRING}}}, False),
+        ({"properties": {"limits": {"additionalProperties": {"x-kubernetes-int-or-string": True}}}}, False),
+        ({"properties": {"version": STRING, "kind": STRING}}, False),
+        ({"properties": {"version": STRING, "resources": {"properties": {"limits": {}}}, "group": STRING}}, False),
         ({"additionalProperties": True}, True),
         ({"x-kubernetes-preserve-unknown-fields": True}, True),
         ({"properties": {"t": {"x-kubernetes-embedded-resource": True}}}, True),
@@ -97,5 +193,5 @@ STRING = {"type": "string"}
 def test_a_schema_tells_whether_objects_are_listed_whole(spec: dict[str, Any], holds: bool) -> None:
     """A wrong no hides references; a wrong yes reads the objects of most CRDs for nothing."""
     schema = {"properties": {"apiVersion": STRING, "kind": STRING, "metadata": {}, "spec": spec}}
-    assert can_hold_references(schema) is holds
-    assert can_hold_references(None)
+    assert can_hold_mentions(schema) is holds
+    assert can_hold_mentions(None)

@@ -6,11 +6,11 @@ import pytest
 
 from restow.migrator import FoundReferences, NotLookedAt, sought
 from restow.migrator.references.model import MOST_KEPT, ReferenceKind, ReferenceTally
-from restow.migrator.references.readers.admission import ADMISSION
 from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator.references.readers.typed import typed_references
 from restow.migrator.references.verdict import against_removal, against_unserving, not_looked_at, standing
 from tests.migrator import builders as b
-from tests.migrator.references.found import OWNERS, WIDGETS, helm, meta, named_by, owned, owner
+from tests.migrator.references.found import OWNERS, SPELLINGS, WIDGETS, helm, meta, named_by, owned, owner
 
 TWO = named_by(owned("configmaps", "a", "b"), owned("configmaps", "a", "c"), owned("nodes", "", "n"))
 MOVING = "restow references widgets.example.com --version v1 --move v2 does it"
@@ -52,7 +52,7 @@ def test_a_plan_counts_what_stands_against_each_step() -> None:
     hooks = "validatingwebhookconfigurations.admissionregistration.k8s.io"
     rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["*"]}
     configuration = {"metadata": {"name": "hooks"}, "webhooks": [{"name": "a.b.c", "rules": [rule]}]}
-    (matching,) = ADMISSION[hooks](hooks, configuration, [WIDGETS])
+    (matching,) = typed_references(hooks, configuration, SPELLINGS)
     found = named_by(owned("configmaps", "a", "b"), *helm("superseded"), matching)
     assert standing(found) == (
         "against unserving v1 stand 1 reference (owner-references 1), against removing it 2 references "
