@@ -35,10 +35,11 @@ class Others:
         *,
         namespaced: bool = True,
         subresources: dict[str, Any] | None = None,
+        schema: dict[str, Any] | None = None,
     ) -> Resource:
-        """A CRD at v1 whose objects have this spec and any status."""
+        """A CRD at v1 whose objects have this spec and any status, or this schema."""
         plural, _, group = name.partition(".")
-        schema = {"type": "object", "properties": {"spec": spec, "status": OPEN}}
+        schema = schema or {"type": "object", "properties": {"spec": spec, "status": OPEN}}
         version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
         version |= {"subresources": subresources} if subresources else {}
         document = {
@@ -50,7 +51,8 @@ class Others:
                 "versions": [version],
             },
         }
-        await self.made(CRDS, name, spec=document["spec"])
+        unapproved = {"annotations": {"api-approved.kubernetes.io": "unapproved, a test"}}  # for groups of k8s.io
+        await self.made(CRDS, name, spec=document["spec"], metadata=unapproved)
         resource = Resource(group, "v1", plural, namespaced=namespaced)
 
         async def served() -> bool:

@@ -116,6 +116,33 @@ async def test_references_are_moved_and_their_owners_stay(old: Kind, cluster: Ht
     assert (again.moved.total(), again.writes) == (0, 0)
 
 
+async def test_what_names_a_kind_is_moved_if_its_reader_sees_the_same_fields(
+    old: Kind, cluster: HttpCluster, others: Others
+) -> None:
+    """A rule that reads fields of the old version would find none of them in the new one, and would let all pass."""
+    policies = await others.kind(f"policies.o.{old.group}", "Policy")
+    spec = {
+        "kinds": ["Pod", f"{old.group}/{OLD}/Widget/status"],
+        "parent": {"apiVersion": f"{old.group}/{OLD}", "resource": "widgets"},
+        "sync": [{"group": old.group, "version": OLD, "kind": "Widget"}],
+    }
+    document = {"apiVersion": policies.api_version, "kind": "Policy", "metadata": {"name": "p"}, "spec": spec}
+    params = {"fieldManager": "gitops"}
+    body = json.dumps(document).encode()
+    await cluster.patch(policies, "p", body, "default", patch_type=PatchType.APPLY, params=params)
+    before = await state(cluster, policies, "p")
+    kept = await move(cluster, old)
+    assert (kept.moved.total(), kept.skipped[ReferenceKind.TYPED], kept.writes) == (0, 3, 0)
+    assert all("reads objects with the fields of the version" in each.reason for each in kept.not_moved)
+
+    await old.change(old.document(storage=NEW, keyed_conditions=False))
+    report = await move(cluster, old)
+    assert (report.result, report.moved[ReferenceKind.TYPED]) == ("Succeeded", 3), report.not_moved
+    found = await state(cluster, policies, "p")
+    assert found["spec"] == json.loads(json.dumps(spec).replace(OLD, NEW))
+    assert owners(found) == owners(before)
+
+
 @pytest.mark.parametrize("has_status", [True, False], ids=["subresource", "field"])
 async def test_references_in_a_status_are_moved(
     has_status: bool, old: Kind, cluster: HttpCluster, others: Others

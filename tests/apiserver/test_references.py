@@ -10,8 +10,12 @@ import gzip
 import json
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from restow.kube.client import HttpCluster
+from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError
 from restow.kube.resources import CONFIG_MAPS, Resource
 from restow.migrator import (
@@ -26,6 +30,7 @@ from restow.migrator import ready as ask_ready
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.others import SECRETS, Others, a_release
 from tests.apiserver.proxy import Proxy
+from tests.migrator.references.spellings import CASES, blocks, moved
 from tests.restow.commandline import Cli
 
 OLD, NEW = "v1alpha1", "v1beta1"
@@ -33,6 +38,17 @@ ADMISSION = "admissionregistration.k8s.io"
 POLICIES = Resource(ADMISSION, "v1", "validatingadmissionpolicies", namespaced=False)
 BINDINGS = Resource(ADMISSION, "v1", "validatingadmissionpolicybindings", namespaced=False)
 HOOKS = Resource(ADMISSION, "v1", "validatingwebhookconfigurations", namespaced=False)
+BUILT_IN = {
+    each.full_name: each
+    for each in (
+        POLICIES,
+        BINDINGS,
+        Resource(ADMISSION, "v1", "mutatingwebhookconfigurations", namespaced=False),
+        Resource("apps", "v1", "controllerrevisions", namespaced=True),
+        Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True),
+        Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False),
+    )
+}
 SCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", namespaced=True)
 BY_CONTROLLERS = {ReferenceKind.CLIENTS, ReferenceKind.MANAGED_FIELDS}
 
@@ -111,6 +127,95 @@ async def test_every_place_is_found(old: Kind, cluster: HttpCluster, others: Oth
         assert what in against, what
     assert "admission rules" in " ".join(answer.against_removal)
     assert answer.to_json()["references"]
+
+
+async def test_each_projects_spelling_is_found(old: Kind, cluster: HttpCluster, others: Others, cli: Cli) -> None:
+    """A controller or a rule that names the version in its own way stops without a word after a wrong yes."""
+    name = old.group.replace(".", "-")
+    for case in CASES:
+        resource = BUILT_IN.get(case.resource) or await others.kind(case.resource, case.kind, schema=case.schema)
+        await others.made(resource, name, case.kind, **case.content(old.group, OLD))
+    found = await search(cluster, old)
+    assert found.not_looked_at == ()
+    assert {(each.resource, each.where, blocks(each), moved(each)) for each in found.references} == {
+        (case.resource, case.where, case.blocks, case.moved) for case in CASES
+    }
+    answer = await ask_ready(cluster, (await read_crd(cluster, old.name)).crd, OLD)
+    for said, step in ((answer.against_unserving, "unserving"), (answer.against_removal, "removal")):
+        for case in CASES:
+            stands = case.blocks in (step, "unserving")
+            assert any(case.resource in each for each in said) is stands, (case.resource, step)
+
+    moves = ("references", old.name, "--version", OLD, "--move", NEW, "--kinds", "typed", "-o", "json")
+    for document, what in ((None, ("yes",)), (old.document(storage=NEW, keyed_conditions=False), ("same fields",))):
+        if document is not None:
+            await old.change(document)
+        (report,) = (await cli(*moves)).json["moves"]
+        assert (report["moved"], report["failed"]) == (
+            {"typed": sum(case.moved in what for case in CASES)},
+            {},
+        ), report["notMoved"]
+    left = {(each.resource, each.where) for each in (await search(cluster, old)).references}
+    assert left == {(case.resource, case.where) for case in CASES if case.moved == "no"}
+
+
+@pytest.mark.parametrize("place", ["policy", "binding"])
+async def test_an_exclusion_at_a_removed_version_spares_nothing(
+    place: str, old: Kind, cluster: HttpCluster, others: Others
+) -> None:
+    """A policy that spared the old version refuses every write once that is gone: ready has to say so before."""
+    named = {"apiGroups": [old.group], "resources": ["widgets"], "operations": ["*"]}
+    excluded = {"excludeResourceRules": [named | {"apiVersions": [OLD]}]}
+    spec = {"matchConstraints": {"resourceRules": [named | {"apiVersions": ["*"]}]}}
+    spec |= {"validations": [{"expression": "false"}], "failurePolicy": "Fail"}
+    bound = {"policyName": old.group, "validationActions": ["Deny"]}
+    if place == "policy":
+        spec["matchConstraints"] |= excluded
+    else:
+        bound["matchResources"] = excluded
+    guard = named | {"apiGroups": [f"guard.{old.group}"], "apiVersions": ["v1"]}
+    spec["matchConstraints"]["resourceRules"].append(guard)
+    guards = await others.kind(f"widgets.guard.{old.group}", "Guard")
+    await others.made(POLICIES, old.group, spec=spec)
+    await others.made(BINDINGS, old.group, spec=bound)
+
+    async def refused(resource: Resource, body: dict[str, Any]) -> bool:
+        try:
+            await cluster.create(resource, json.dumps(body).encode(), "default", params={"dryRun": "All"})
+        except ApiError as error:
+            return "denied request" in error.said
+        return False
+
+    async def policy_works() -> bool:
+        body = {"apiVersion": guards.api_version, "kind": "Guard", "metadata": {"name": "a"}}
+        return await refused(guards, body)
+
+    async def write_is_refused() -> bool:
+        return await refused(old.at(NEW), old.manifest(NEW, "a"))
+
+    await until(policy_works, "the policy does not bind")
+    assert not await write_is_refused()
+    answer = await ask_ready(cluster, (await read_crd(cluster, old.name)).crd, OLD)
+    (said,) = answer.against_removal
+    assert "the policy applies to every request that it spared" in said
+    assert "add the other served versions to the exclusion" in said
+    assert not answer.against_unserving
+
+    excluded["excludeResourceRules"][0]["apiVersions"] = [OLD, NEW]
+    changed, content = (POLICIES, spec) if place == "policy" else (BINDINGS, bound)
+    body = json.dumps({"spec": content}).encode()
+    await cluster.patch(changed, old.group, body, None, patch_type=PatchType.MERGE)
+    answer = await ask_ready(cluster, (await read_crd(cluster, old.name)).crd, OLD)
+    assert not answer.against_removal
+    await old.change(old.document(storage=NEW, served=[NEW]))
+    assert not await write_is_refused()
+    await old.change(old.document(storage=NEW, versions=[NEW]))
+    assert not await write_is_refused()
+
+    excluded["excludeResourceRules"][0]["apiVersions"] = [OLD]
+    body = json.dumps({"spec": content}).encode()
+    await cluster.patch(changed, old.group, body, None, patch_type=PatchType.MERGE)
+    await until(write_is_refused, "the exclusion spares although its version is gone: change what is said of it")
 
 
 async def test_a_rule_at_a_removed_version_admits_everything(old: Kind, cluster: HttpCluster, others: Others) -> None:
