@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +163,38 @@ async def test_a_former_revision_is_moved_on_request(
         assert back.returncode == 0, back.stderr
         assert (await search(cluster, kind)).count == 0
         assert (await kind.get(NEW, "from-helm"))["spec"] == {"size": 1}
+    finally:
+        ended = helming("uninstall", "web", *there)
+    assert ended.returncode == 0, ended.stderr
+    with pytest.raises(NotFound):
+        await kind.get(NEW, "from-helm")
+    backups = await cluster.list_page(SECRETS, "default", params={"labelSelector": "restow.dev/backup"})
+    for each in backups.json()["items"]:
+        await cluster.delete(SECRETS, each["metadata"]["name"], "default")
+
+
+async def test_a_failed_rollback_is_found_and_moved(
+    kind: Kind, cluster: HttpCluster, helming: Helming, tmp_path: Path
+) -> None:
+    """A failed rollback leaves a latest revision at the old version, with which helm uninstall fails too."""
+    await kind.change(kind.document(storage=NEW))
+    folder, there = tmp_path / "chart", ("-n", "default")
+    assert helming("install", "web", chart(folder, kind, OLD), *there).returncode == 0
+    assert helming("upgrade", "web", chart(folder, kind, NEW), *there).returncode == 0
+    try:
+        (former,) = (await search(cluster, kind)).references
+        assert not former.effect.against_removal
+        assert "leaves a latest revision at this version, with which helm uninstall fails" in former.effect.removed
+        await Migration(cluster, Options(settle_s=0.0)).migrate(kind.name)
+        await kind.change(kind.document(storage=NEW, versions=[NEW]))
+        shutil.rmtree(tmp_path / ".kube")  # Helm's cache of discovery
+        assert "no matches for kind" in helming("rollback", "web", "1", *there).stderr
+        assert "failed to delete release" in helming("uninstall", "web", *there).stderr
+
+        assert [each.effect.against_removal for each in (await search(cluster, kind)).references] == [False, True]
+        crd = (await read_crd(cluster, kind.name)).crd
+        report = await move_references(cluster, crd, OLD, NEW, kinds=[ReferenceKind.HELM])
+        assert (report.result, report.moved.total(), report.skipped.total()) == ("Succeeded", 1, 1), report.not_moved
     finally:
         ended = helming("uninstall", "web", *there)
     assert ended.returncode == 0, ended.stderr

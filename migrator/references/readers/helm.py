@@ -49,9 +49,12 @@ _CURRENT: Final = Effect(
     movable=True,
 )
 _FORMER: Final = Effect(
-    unserved="helm rollback to this revision fails (no matches for kind).",
-    removed="helm rollback to this revision fails (no matches for kind).",
-    advice="nothing, unless you want to roll back to this revision",
+    unserved="helm rollback to this revision fails (no matches for kind), and leaves a latest revision at this version, "
+    "with which helm uninstall fails.",
+    removed="helm rollback to this revision fails (no matches for kind), and leaves a latest revision at this version, "
+    "with which helm uninstall fails.",
+    advice="nothing, unless you may roll back to this revision: --move with --all-revisions writes it. After a failed "
+    "rollback, --move writes the revision that it left",
     against_unserving=False,
     against_removal=False,
     movable=True,
