@@ -26,6 +26,7 @@ __all__ = [
     "ReferenceTally",
     "SoughtVersion",
     "old_versions",
+    "same_effect",
     "sought",
 ]
 
@@ -124,6 +125,11 @@ class Effect:
     against_removal: bool = True
     movable: bool = False
     same_fields: bool = False
+
+
+def same_effect(what: str, advice: str, *, stands: bool = True, movable: bool = False, **more: bool) -> Effect:
+    """Return an effect that is the same for an unserved and a removed version, and stands against both or neither."""
+    return Effect(what, what, advice, stands, stands, movable, **more)
 
 
 @dataclass(frozen=True, slots=True)

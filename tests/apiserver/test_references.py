@@ -38,18 +38,19 @@ ADMISSION = "admissionregistration.k8s.io"
 POLICIES = Resource(ADMISSION, "v1", "validatingadmissionpolicies", namespaced=False)
 BINDINGS = Resource(ADMISSION, "v1", "validatingadmissionpolicybindings", namespaced=False)
 HOOKS = Resource(ADMISSION, "v1", "validatingwebhookconfigurations", namespaced=False)
+SCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", namespaced=True)
 BUILT_IN = {
     each.full_name: each
     for each in (
         POLICIES,
         BINDINGS,
+        SCALERS,
         Resource(ADMISSION, "v1", "mutatingwebhookconfigurations", namespaced=False),
         Resource("apps", "v1", "controllerrevisions", namespaced=True),
         Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True),
         Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False),
     )
 }
-SCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", namespaced=True)
 BY_CONTROLLERS = {ReferenceKind.CLIENTS, ReferenceKind.MANAGED_FIELDS}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from restow.kube.resources import Object
-from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
+from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.inventories import Versions
 from restow.migrator.references.readers.mentions import Mention, Steps, object_name, texts_at
 
@@ -41,19 +41,15 @@ _STOPS: Final = Effect(
     advice="add the other served versions to the rule, once what it calls understands them",
     against_unserving=False,
 )
-_EXACT: Final = Effect(
-    unserved="The rule matches no request any more; already now, requests at other versions pass it by.",
-    removed="The rule matches no request any more; already now, requests at other versions pass it by.",
-    advice="set matchPolicy to Equivalent, or add the other served versions to the rule, once what it calls "
-    "understands them",
+_EXACT: Final = same_effect(
     # After that, no request that it sees is left, and it does not see the others today: a wait would change nothing.
-    against_unserving=False,
-    against_removal=False,
+    "The rule matches no request any more; already now, requests at other versions pass it by.",
+    "set matchPolicy to Equivalent, or add the other served versions to the rule, once what it calls understands them",
+    stands=False,
 )
-_CUSTOM: Final = Effect(
-    unserved="The rule matches nothing any more: what it checked, changed or copied passes it by.",
-    removed="The rule matches nothing any more: what it checked, changed or copied passes it by.",
-    advice=_STOPS.advice,
+_CUSTOM: Final = same_effect(
+    "The rule matches nothing any more: what it checked, changed or copied passes it by.",
+    _STOPS.advice,
 )
 _SPARES_EQUIVALENT: Final = Effect(
     unserved="Nothing changes: the API server still converts requests to the version of the exclusion.",
@@ -62,42 +58,32 @@ _SPARES_EQUIVALENT: Final = Effect(
     advice="add the other served versions to the exclusion, or take it out if the policy is meant to apply",
     against_unserving=False,
 )
-_SPARES_EXACT: Final = Effect(
-    unserved="The exclusion matches no request any more; already now, the policy applies to requests at other "
-    "versions.",
-    removed="The exclusion matches no request any more; already now, the policy applies to requests at other versions.",
-    advice="add the other served versions to the exclusion if the policy is to spare the same clients afterwards",
-    against_unserving=False,
-    against_removal=False,
+_SPARES_EXACT: Final = same_effect(
+    "The exclusion matches no request any more; already now, the policy applies to requests at other versions.",
+    "add the other served versions to the exclusion if the policy is to spare the same clients afterwards",
+    stands=False,
 )
-SPARES: Final = Effect(
-    unserved="The exclusion matches nothing any more: the rule applies to what it spared.",
-    removed="The exclusion matches nothing any more: the rule applies to what it spared.",
-    advice=_SPARES_EQUIVALENT.advice,
+SPARES: Final = same_effect(
+    "The exclusion matches nothing any more: the rule applies to what it spared.",
+    _SPARES_EQUIVALENT.advice,
 )
-HARMLESS: Final = Effect(
-    unserved="Nothing fails: the rule names another served version as well.",
-    removed="Nothing fails: the rule names another served version as well.",
-    advice="take the version out of the rule afterwards",
-    against_unserving=False,
-    against_removal=False,
+HARMLESS: Final = same_effect(
+    "Nothing fails: the rule names another served version as well.",
+    "take the version out of the rule afterwards",
+    stands=False,
 )
-EXPRESSION: Final = Effect(
-    unserved="The comparison with this version changes its result: a rule can stop applying, or refuse every request.",
-    removed="The comparison with this version changes its result: a rule can stop applying, or refuse every request.",
-    advice="compare with the other served versions as well, or leave the version out of the expression",
+EXPRESSION: Final = same_effect(
+    "The comparison with this version changes its result: a rule can stop applying, or refuse every request.",
+    "compare with the other served versions as well, or leave the version out of the expression",
 )
-PARAMETERS: Final = Effect(
-    unserved="The policy cannot read its parameters, and its failurePolicy applies to every request that it matches.",
-    removed="The policy cannot read its parameters, and its failurePolicy applies to every request that it matches.",
-    advice="write paramKind at another version; the expressions then see its fields",
+PARAMETERS: Final = same_effect(
+    "The policy cannot read its parameters, and its failurePolicy applies to every request that it matches.",
+    "write paramKind at another version; the expressions then see its fields",
 )
-_API_SERVICE: Final = Effect(
-    unserved="The APIService stays, and discovery names a version that has no resources.",
-    removed="The APIService stays, and discovery names a version that has no resources.",
-    advice="delete the APIService together with the version",
-    against_unserving=False,
-    against_removal=False,
+_API_SERVICE: Final = same_effect(
+    "The APIService stays, and discovery names a version that has no resources.",
+    "delete the APIService together with the version",
+    stands=False,
 )
 _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 

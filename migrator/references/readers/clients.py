@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from restow.migrator.references.model import Effect, NotLookedAt, Reference, ReferenceKind, SoughtVersion
+from restow.migrator.references.model import NotLookedAt, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.inventories import Versions
 
 __all__ = ["LONGEST_LINE", "MOST_CLIENTS", "AuditTally", "client_references"]
@@ -28,10 +28,9 @@ MOST_CLIENTS: Final = 1000
 LONGEST_LINE: Final = 8 * 1024 * 1024
 """The most bytes of a line of an audit log; API servers cut their events at a fraction of this."""
 
-_CLIENT: Final = Effect(
-    unserved="These requests fail (404, the server could not find the requested resource).",
-    removed="These requests fail (404, the server could not find the requested resource).",
-    advice="have the client ask for another version",
+_CLIENT: Final = same_effect(
+    "These requests fail (404, the server could not find the requested resource).",
+    "have the client ask for another version",
 )
 _COUNTER: Final = "apiserver_request_total"
 _DEPRECATED: Final = "apiserver_requested_deprecated_apis"

@@ -14,32 +14,28 @@ from typing import Any, Final
 
 from restow.crds.documents import NotYaml, load_objects
 from restow.kube.resources import qualified_name
-from restow.migrator.references.model import Effect, Reference, ReferenceKind
+from restow.migrator.references.model import Reference, ReferenceKind, same_effect
 from restow.migrator.references.readers.helm import split_manifest
 from restow.migrator.references.readers.mentions import Spelling, Spellings, object_name, pointer_of
 from restow.migrator.references.readers.ownerreferences import Owners
 
 __all__ = ["file_references"]
 
-_MANIFEST: Final = Effect(
-    unserved="Applying the manifest fails (no matches for kind).",
-    removed="Applying the manifest fails (no matches for kind).",
-    advice="convert it with restow convert, which keeps comments and order",
+_MANIFEST: Final = same_effect(
+    "Applying the manifest fails (no matches for kind).",
+    "convert it with restow convert, which keeps comments and order",
 )
-_TYPED: Final = Effect(
-    unserved="Once it is applied, whoever follows the reference gets no answer (404, no matches for kind).",
-    removed="Once it is applied, whoever follows the reference gets no answer (404, no matches for kind).",
-    advice="write another version",
+_TYPED: Final = same_effect(
+    "Once it is applied, whoever follows the reference gets no answer (404, no matches for kind).",
+    "write another version",
 )
-_TARGET: Final = Effect(
-    unserved="The patch finds its target as long as the manifest is at this version as well.",
-    removed="The patch finds its target as long as the manifest is at this version as well.",
-    advice="change it together with the manifest, its paths too",
+_TARGET: Final = same_effect(
+    "The patch finds its target as long as the manifest is at this version as well.",
+    "change it together with the manifest, its paths too",
 )
-_TEXT: Final = Effect(
-    unserved="If this becomes a manifest, applying it fails (no matches for kind).",
-    removed="If this becomes a manifest, applying it fails (no matches for kind).",
-    advice="look at it, and convert it by hand",
+_TEXT: Final = same_effect(
+    "If this becomes a manifest, applying it fails (no matches for kind).",
+    "look at it, and convert it by hand",
 )
 
 _API_VERSION: Final = re.compile(r"""^[\s\-"']*apiVersion["']?\s*:\s*["']?([^\s"'#,}]+)""")

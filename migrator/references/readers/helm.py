@@ -22,7 +22,7 @@ import msgspec
 
 from restow.crds.documents import NotYaml, load_objects
 from restow.kube.resources import Object, qualified_name
-from restow.migrator.references.model import Effect, Reference, ReferenceKind
+from restow.migrator.references.model import Reference, ReferenceKind, same_effect
 from restow.migrator.references.readers.mentions import object_name
 from restow.migrator.references.readers.ownerreferences import Owners
 
@@ -42,21 +42,17 @@ LARGEST_RELEASE: Final = 32 * 1024 * 1024
 _GZIP: Final = b"\x1f\x8b\x08"
 RELEASE_TYPE: Final = "helm.sh/release.v1"
 
-_CURRENT: Final = Effect(
-    unserved="helm upgrade (no matches for kind) and helm uninstall (failed to delete release) fail.",
-    removed="helm upgrade (no matches for kind) and helm uninstall (failed to delete release) fail.",
-    advice="upgrade the release to a chart with another version while this one is served, or move it",
+_CURRENT: Final = same_effect(
+    "helm upgrade (no matches for kind) and helm uninstall (failed to delete release) fail.",
+    "upgrade the release to a chart with another version while this one is served, or move it",
     movable=True,
 )
-_FORMER: Final = Effect(
-    unserved="helm rollback to this revision fails (no matches for kind), and leaves a latest revision at this version, "
+_FORMER: Final = same_effect(
+    "helm rollback to this revision fails (no matches for kind), and leaves a latest revision at this version, "
     "with which helm uninstall fails.",
-    removed="helm rollback to this revision fails (no matches for kind), and leaves a latest revision at this version, "
-    "with which helm uninstall fails.",
-    advice="nothing, unless you may roll back to this revision: --move with --all-revisions writes it. After a failed "
+    "nothing, unless you may roll back to this revision: --move with --all-revisions writes it. After a failed "
     "rollback, --move writes the revision that it left",
-    against_unserving=False,
-    against_removal=False,
+    stands=False,
     movable=True,
 )
 FORMER_STATES: Final = frozenset({"superseded", "uninstalled"})

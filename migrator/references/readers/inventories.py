@@ -13,38 +13,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from restow.kube.resources import Object, qualified_name
-from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
+from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.mentions import Steps, object_name, pointer_of
 
 __all__ = ["INVENTORIES", "TRACKED", "Versions"]
 
 Versions = Iterable[SoughtVersion]
 
-_FLUX: Final = Effect(
-    unserved="Flux looks the object up at this version when it leaves the repository, does not find it, and does not "
+_FLUX: Final = same_effect(
+    "Flux looks the object up at this version when it leaves the repository, does not find it, and does not "
     "delete it; while the manifest itself is at this version, every reconciliation fails.",
-    removed="Flux looks the object up at this version when it leaves the repository, does not find it, and does not "
-    "delete it; while the manifest itself is at this version, every reconciliation fails.",
-    advice="commit the manifest at another version (restow convert): the next reconciliation writes the inventory",
+    "commit the manifest at another version (restow convert): the next reconciliation writes the inventory",
 )
-_ARGO_CD: Final = Effect(
-    unserved="Argo CD cannot compare or sync a manifest at this version (no matches for kind).",
-    removed="Argo CD cannot compare or sync a manifest at this version (no matches for kind).",
-    advice="commit the manifest at another version (restow convert): the next refresh writes the status",
+_ARGO_CD: Final = same_effect(
+    "Argo CD cannot compare or sync a manifest at this version (no matches for kind).",
+    "commit the manifest at another version (restow convert): the next refresh writes the status",
 )
-_ARGO_CD_HISTORY: Final = Effect(
-    unserved="Nothing fails: it is the result of the last sync.",
-    removed="Nothing fails: it is the result of the last sync.",
-    advice="the next sync writes it",
-    against_unserving=False,
-    against_removal=False,
+_ARGO_CD_HISTORY: Final = same_effect(
+    "Nothing fails: it is the result of the last sync.",
+    "the next sync writes it",
+    stands=False,
 )
-_OLM: Final = Effect(
-    unserved="OLM reports this requirement as not met (CRD version not served), and the ClusterServiceVersion is no "
+_OLM: Final = same_effect(
+    "OLM reports this requirement as not met (CRD version not served), and the ClusterServiceVersion is no "
     "longer Succeeded.",
-    removed="OLM reports this requirement as not met (CRD version not served), and the ClusterServiceVersion is no "
-    "longer Succeeded.",
-    advice="publish a bundle whose ClusterServiceVersion names another version, and upgrade to it first",
+    "publish a bundle whose ClusterServiceVersion names another version, and upgrade to it first",
 )
 _CROSSPLANE: Final = Effect(
     unserved="Crossplane writes the CRD from this definition, and serves the version again.",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from restow.kube.resources import Object, qualified_name
-from restow.migrator.references.model import Effect, Reference, ReferenceKind
+from restow.migrator.references.model import Effect, Reference, ReferenceKind, same_effect
 from restow.migrator.references.readers.admission import (
     ADMISSION,
     EXPRESSION,
@@ -59,67 +59,63 @@ _SHAPES: Final[Mapping[str, str]] = {
 """Descriptions of places, by the name of the field."""
 
 
-def _always(what: str, advice: str, **more: bool) -> Effect:
-    """Return an effect that is the same for an unserved and for a removed version."""
-    return Effect(what, what, advice, **more)
-
-
-def _never(what: str, advice: str, **more: bool) -> Effect:
-    """Return an effect that stands against no step."""
-    return Effect(what, what, advice, against_unserving=False, against_removal=False, **more)
-
-
-_REFERENCE: Final = _always(
+_REFERENCE: Final = same_effect(
     "Whoever looks the object up at this version gets no answer (404, no matches for kind).",
     "write it at another version, in the place that the object is made from first (a chart, a repository, the "
     "controller that writes it)",
     movable=True,
 )
-_TEMPLATE: Final = _always(
+_TEMPLATE: Final = same_effect(
     "What is made from this template is refused by the API server (no matches for kind).",
     "convert the template in the place that it is made from, with restow convert",
 )
 """An embedded object has the fields of its version, so a change of only the apiVersion would be wrong."""
 
-_KIND: Final = _always(
+_KIND: Final = same_effect(
     "Whoever watches or matches the kind at this version finds nothing: a controller stops, and a rule does not apply "
     "any more, mostly without an error.",
     "write another version, once whoever follows this reference understands the fields of that version",
     movable=True,
     same_fields=True,
 )
-_RECORD: Final = _never(
+_RECORD: Final = same_effect(
     "Nothing fails: it is a record, and its controller writes it.",
     "nothing; the controller writes the record again once the objects that it works for name another version",
+    stands=False,
 )
-_PATCH: Final = _never(
+_PATCH: Final = same_effect(
     "The patch finds its target as long as the manifest is at this version as well.",
     "change it together with the manifest that it patches",
+    stands=False,
 )
 
 BUILT_IN: Final[Mapping[str, Effect]] = {
     # Source: reconcileAutoscaler of Kubernetes' podautoscaler. Other autoscalers (KEDA) use the version too.
-    "horizontalpodautoscalers.autoscaling": _never(
+    "horizontalpodautoscalers.autoscaling": same_effect(
         "Nothing fails: the HorizontalPodAutoscaler's controller takes group and kind from the reference, and any "
         "served version.",
         "write it at another version, in the place that the autoscaler is made from first",
         movable=True,
+        stands=False,
     ),
-    "endpointslices.discovery.k8s.io": _never(
+    "endpointslices.discovery.k8s.io": same_effect(
         "Nothing fails: the reference says where an address comes from, and Kubernetes does not follow it.",
         "have the controller that writes the EndpointSlice name another version",
         movable=True,
+        stands=False,
     ),
-    # Source: FromControllerRevision of KubeVirt's instancetype, for one.
-    "controllerrevisions.apps": _never(
+    # Such as KubeVirt, for its instance types.
+    "controllerrevisions.apps": same_effect(
         "Nothing fails in the API server: the controller that wrote the revision decodes the object in it by itself.",
         "use a release of that controller that still reads this version, or has written its revisions again",
+        stands=False,
     ),
     **dict.fromkeys(
         ("deviceclasses.resource.k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"),
-        _never(
+        same_effect(
             "Nothing fails in the API server: the driver decodes its parameters by itself.",
             "use a release of the driver that still reads this version, and write another one in new claims",
+            stands=False,
         ),
     ),
 }

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
+from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.requests.wire import Meta
 
 __all__ = ["WriterTally"]
@@ -24,14 +24,10 @@ _ENTRIES: Final = Effect(
     advice="have this client write another version, then run restow migrate, which translates the entries",
     against_unserving=False,
 )
-_APPLIED: Final = Effect(
-    unserved="Nothing fails: kubectl apply takes the annotation for the fields that it set before, in the old "
-    "version's shape.",
-    removed="Nothing fails: kubectl apply takes the annotation for the fields that it set before, in the old "
-    "version's shape.",
-    advice="the next kubectl apply of a converted manifest (restow convert) writes it",
-    against_unserving=False,
-    against_removal=False,
+_APPLIED: Final = same_effect(
+    "Nothing fails: kubectl apply takes the annotation for the fields that it set before, in the old version's shape.",
+    "the next kubectl apply of a converted manifest (restow convert) writes it",
+    stands=False,
 )
 
 

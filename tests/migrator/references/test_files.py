@@ -38,6 +38,26 @@ spec:
   infrastructureRef: {apiVersion: example.com/v1, kind: Widget, name: w}
 """
 
+CONFIGURATION = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kube-state-metrics-customresourcestate-config}
+data:
+  config.yaml: |
+    kind: CustomResourceStateMetrics
+    spec:
+      resources:
+      - groupVersionKind: {group: example.com, version: v1, kind: Widget}
+        metrics: []
+"""
+METACONTROLLER = """\
+apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: widgets}
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "places"),
@@ -48,10 +68,23 @@ spec:
         (CLUSTER, [("line 1, /metadata/ownerReferences/0", False), ("line 1, /spec/infrastructureRef", False)]),
         (CHART, [("line 5", True)]),
         (KUSTOMIZATION, [("line 1, /patches/0/target", False), ("line 1, /patches/0/patch, line 1", True)]),
+        (CONFIGURATION, [("line 1, /data/config.yaml, /spec/resources/0/groupVersionKind", True)]),
+        (METACONTROLLER, [("line 1, /spec/parentResource", False)]),
         ("kind: Widget\n# example.com/v1 is gone\n", []),
         ("{{ template }}\nkind: Widget\n---\napiVersion: example.com/v1\n", []),
     ],
-    ids=["manifest", "another version", "list", "references", "chart", "kustomization", "comment", "two documents"],
+    ids=[
+        "manifest",
+        "another version",
+        "list",
+        "references",
+        "chart",
+        "kustomization",
+        "configuration",
+        "metacontroller",
+        "comment",
+        "two documents",
+    ],
 )
 def test_each_place_is_found(text: str, places: list[tuple[str, bool]] | int) -> None:
     """A place that is missed fails the next deployment; one that is only guessed must say so."""
