@@ -73,8 +73,9 @@ HARMLESS: Final = same_effect(
     stands=False,
 )
 EXPRESSION: Final = same_effect(
-    "The comparison with this version changes its result: a rule can stop applying, or refuse every request.",
-    "compare with the other served versions as well, or leave the version out of the expression",
+    "What is compared with this version, or looked up at it, is not found: a rule can stop applying, or refuse every "
+    "request.",
+    "name the other served versions as well, or leave the version out",
 )
 PARAMETERS: Final = same_effect(
     "The policy cannot read its parameters, and its failurePolicy applies to every request that it matches.",

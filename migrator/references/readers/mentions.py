@@ -102,8 +102,9 @@ class Spellings:
 
     def may_be_in(self, text: bytes) -> bool:
         """Return whether an object may have a mention, from its JSON; quick, and true more often than needed."""
-        return b'"apiVersions"' in text or any(
-            (group in text and (kind in text or plural in text)) or short in text
+        wild = b'*"' in text
+        return (wild and b'"apiVersions"' in text) or any(
+            short in text or (group in text and (wild or kind in text or plural in text))
             for group, kind, plural, short in self._needles
         )
 
@@ -123,7 +124,8 @@ class Spellings:
             beside = value if isinstance(value, list) else ()
             for key, child in children:
                 if isinstance(child, str) and key not in _PROSE:
-                    yield from self._in_text((*steps, key), child, beside)
+                    if "/" in child:
+                        yield from self._in_text((*steps, key), child, beside)
                     if ("'" in child or '"' in child) and steps[:1] != ("status",):
                         expressions.append(((*steps, key), child))
             stack += [((*steps, key), child) for key, child in reversed(children) if isinstance(child, (dict, list))]
@@ -131,7 +133,7 @@ class Spellings:
             yield from self._in_expression(steps, expression, ruled)
 
     def _in_map(self, steps: Steps, value: Mapping[str, Any], ruled: dict[SoughtVersion, bool]) -> Iterator[Mention]:
-        types = [text for key in _TYPES for _, text in texts_at(value, key)]
+        types = [text for key in _TYPES if key in value for _, text in texts_at(value, key)]
         near = dict.fromkeys(of for text in types for of in self._types.get(text.partition("/")[0], ()))
         if not near:
             return
@@ -147,7 +149,7 @@ class Spellings:
                         yield Mention(of, spelling, steps, (*steps, key, *place), template, value)
 
     def _in_text(self, steps: Steps, text: str, beside: Sequence[Any]) -> Iterator[Mention]:
-        for of, template in self._texts.get(text) or self._texts.get(text.rpartition("/")[0], ()):
+        for of, template in self._texts.get(text, []) or self._texts.get(text.rpartition("/")[0], []):
             goes_on = any(_filled(template, other) in beside for other in of.others)
             more = text[len(_filled(template, of.version)) :]
             yield Mention(of, Spelling.TEXT, steps, steps, template + more, goes_on=goes_on)
@@ -172,7 +174,7 @@ class Spellings:
 
 def _templates(of: SoughtVersion) -> tuple[str, ...]:
     """Return the texts that name a kind at a version, with ``{}`` for the version; the short ones are Kyverno's."""
-    return f"{of.group}/{{}}/{of.kind}", f"*/{{}}/{of.kind}", f"{{}}/{of.kind}"
+    return f"{of.group}/{{}}/{of.kind}", f"{of.group}/{{}}/*", f"*/{{}}/{of.kind}", f"{{}}/{of.kind}"
 
 
 def _filled(template: str, version: str) -> str:

@@ -121,8 +121,15 @@ BUILT_IN: Final[Mapping[str, Effect]] = {
 }
 """The built-in resources, besides those of admission, whose fields can name a version."""
 
-_RECORDS: Final = frozenset({"storageversionmigrations.migration.k8s.io"})
-"""The custom resources that record what was done at a version."""
+_RECORDS: Final = frozenset(
+    {
+        "storageversionmigrations.migration.k8s.io",
+        *(f"{scope}policyreports.wgpolicyk8s.io" for scope in ("", "cluster")),
+        *(f"{scope}reports.openreports.io" for scope in ("", "cluster")),
+        *(f"{scope}ephemeralreports.reports.kyverno.io" for scope in ("", "cluster")),
+    }
+)
+"""The custom resources that record what was done or found at a version."""
 
 _REFERENCE_FIELDS: Final = frozenset(
     {"apiVersion", "kind", "name", "namespace", "uid", "fieldPath", "resourceVersion", "group", "selector", "labels"}
@@ -174,13 +181,15 @@ def _judged(resource: str, fields: Object, each: Mention) -> tuple[ReferenceKind
 def _effect(resource: str, each: Mention) -> Effect:
     if (built_in := BUILT_IN.get(resource)) is not None:
         return built_in
+    if resource in _RECORDS:
+        return _RECORD
     if each.spelling is Spelling.TYPE:
         return _TEMPLATE if _is_template(each) else _REFERENCE
     if "patches" in each.steps and each.steps[-1:] == ("target",):
         return _PATCH
-    if "name" in each.holder and resource not in _RECORDS:
+    if "name" in each.holder:
         return _REFERENCE
-    if each.steps[:1] == ("status",) or resource in _RECORDS:
+    if each.steps[:1] == ("status",):
         return _RECORD
     if each.goes_on:
         return HARMLESS

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from restow.migrator import Reference
 from restow.migrator.references.readers.mentions import Spelling, Spellings, can_hold_mentions
@@ -170,6 +172,39 @@ def test_deep_objects_are_walked() -> None:
 
 
 STRING = {"type": "string"}
+WORDS = st.sampled_from(
+    [
+        *("example.com", "v1", "v2", "Widget", "widgets", "*"),
+        *("example.com/v1", "example.com/v1/Widget", "v1/Widget", "example.com/v1/*", "/apis/example.com/v1/widgets"),
+        "object.apiVersion == 'example.com/v1' && object.kind == 'Widget'",
+    ]
+)
+FIELDS = st.sampled_from(
+    ["apiVersion", "apiVersions", "group", "version", "kind", "apiGroups", "resources", "name", "x"]
+)
+TREES = st.recursive(
+    WORDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4), max_leaves=12
+)
+
+
+@given(st.dictionaries(st.sampled_from(["spec", "status"]), TREES))
+def test_no_object_with_a_reference_is_left_undecoded(fields: dict[str, Any]) -> None:
+    """The scan decodes an object only if its text may have a reference; a wrong no hides it."""
+    if list(typed_references("a.b", fields, SPELLINGS)):
+        assert SPELLINGS.may_be_in(json.dumps(fields).encode())
+
+
+@given(st.dictionaries(st.sampled_from(["spec", "status"]), TREES))
+def test_what_is_moved_is_no_reference_any_more(fields: dict[str, Any]) -> None:
+    """A move that writes another place than the one that names the version would never end."""
+    found = [each for each in typed_references("a.b", fields, SPELLINGS) if each.effect.movable]
+    for each in found:
+        *outer, last = [part.replace("~1", "/").replace("~0", "~") for part in each.field.split("/")[1:]]
+        holder: Any = fields
+        for step in outer:
+            holder = holder[int(step) if isinstance(holder, list) else step]
+        holder[int(last) if isinstance(holder, list) else last] = each.template.replace("{}", "v2")
+    assert not [each for each in typed_references("a.b", fields, SPELLINGS) if each.effect.movable]
 
 
 @pytest.mark.parametrize(
