@@ -45,7 +45,7 @@ from restow.migrator.references.model import (
 from restow.migrator.references.readers.admission import ADMISSION, API_SERVICES, api_services
 from restow.migrator.references.readers.clients import LONGEST_LINE, AuditTally, client_references
 from restow.migrator.references.readers.helm import NoRelease, helm_references
-from restow.migrator.references.readers.inventories import INVENTORIES
+from restow.migrator.references.readers.inventories import INVENTORIES, inventory_references
 from restow.migrator.references.readers.mentions import Spellings, can_hold_mentions
 from restow.migrator.references.readers.ownerreferences import owner_references
 from restow.migrator.references.readers.typed import BUILT_IN, typed_references
@@ -312,8 +312,7 @@ class _ReferenceSearch:
             return
         obj = msgspec.json.decode(text)
         yield from typed_references(name, obj, self._spellings)
-        if name in INVENTORIES:
-            yield from INVENTORIES[name](name, obj, self._versions)
+        yield from inventory_references(name, obj, self._versions)
 
     def _api_services(self, resource: Resource, _meta: Meta, text: bytes) -> Iterator[Reference]:
         yield from api_services(resource.full_name, msgspec.json.decode(text), self._versions)

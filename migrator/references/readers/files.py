@@ -16,7 +16,7 @@ from restow.crds.documents import NotYaml, load_objects
 from restow.kube.resources import qualified_name
 from restow.migrator.references.model import Reference, ReferenceKind, same_effect
 from restow.migrator.references.readers.helm import split_manifest
-from restow.migrator.references.readers.mentions import Spelling, Spellings, object_name, pointer_of
+from restow.migrator.references.readers.mentions import Spelling, Spellings, Steps, object_name, pointer_of
 from restow.migrator.references.readers.ownerreferences import Owners
 
 __all__ = ["file_references"]
@@ -94,21 +94,14 @@ def _configured(file: str, text: str, spellings: Spellings, place: str) -> Itera
                 yield Reference(ReferenceKind.FILES, each.of, file, "", "", where, what, _TYPED, guess=True)
 
 
-def _long_texts(root: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    for steps, value in _below(root):
-        if isinstance(value, str) and "\n" in value:
-            yield steps, value
-
-
-def _below(root: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    stack: list[tuple[tuple[str | int, ...], Any]] = [((), root)]
+def _long_texts(root: Any) -> Iterator[tuple[Steps, str]]:
+    stack: list[tuple[Steps, Any]] = [((), root)]
     while stack:
         steps, value = stack.pop()
-        yield steps, value
-        if isinstance(value, dict):
-            stack += [((*steps, key), child) for key, child in reversed(value.items())]
-        elif isinstance(value, list):
-            stack += [((*steps, index), child) for index, child in reversed(list(enumerate(value)))]
+        if isinstance(value, str) and "\n" in value:
+            yield steps, value
+        children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        stack += [((*steps, key), child) for key, child in reversed([*children])]
 
 
 def _guesses(file: str, text: str, owners: Owners, before: str) -> Iterator[Reference]:

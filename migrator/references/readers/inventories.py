@@ -10,13 +10,13 @@ CompositeResourceDefinition. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from restow.kube.resources import Object, qualified_name
 from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.mentions import Steps, object_name, pointer_of
 
-__all__ = ["INVENTORIES", "TRACKED", "Versions"]
+__all__ = ["INVENTORIES", "TRACKED", "Versions", "inventory_references"]
 
 Versions = Iterable[SoughtVersion]
 
@@ -46,20 +46,6 @@ _CROSSPLANE: Final = Effect(
 )
 
 
-def _flux(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
-    namespace, name = object_name(obj)
-    for index, entry in enumerate(_items(_at(obj, "status", "inventory", "entries"))):
-        parts = str(entry.get("id") or "").split("_")
-        if len(parts) != 4:
-            continue
-        its_namespace, its_name, group, kind = parts
-        for of in versions:
-            if (group, kind, entry.get("v")) == (of.group, of.kind, of.version):
-                what = f"inventory entry of {kind} {qualified_name(its_namespace, its_name.replace('__', ':'))}"
-                where = pointer_of(("status", "inventory", "entries", index, "v"))
-                yield Reference(ReferenceKind.FLUX, of, resource, namespace, name, where, what, _FLUX)
-
-
 TRACKED: Final[Mapping[tuple[str, Steps], tuple[str, Effect]]] = {
     ("applications.argoproj.io", ("status", "resources")): ("resource", _ARGO_CD),
     ("applications.argoproj.io", ("status", "operationState", "syncResult", "resources")): (
@@ -71,42 +57,61 @@ TRACKED: Final[Mapping[tuple[str, Steps], tuple[str, Effect]]] = {
 """The lists of ``{group, version, kind, name}`` that a controller writes by itself, and what their items are."""
 
 
-def _olm(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
-    namespace, name = object_name(obj)
+_Entry: TypeAlias = tuple[SoughtVersion, Steps, str]
+"""A version, the place that names it, and what is there."""
+
+
+def _flux(obj: Object, versions: Versions) -> Iterator[_Entry]:
+    for index, entry in enumerate(_items(_at(obj, "status", "inventory", "entries"))):
+        parts = str(entry.get("id") or "").split("_")
+        if len(parts) != 4:
+            continue
+        namespace, name, group, kind = parts
+        for of in versions:
+            if (group, kind, entry.get("v")) == (of.group, of.kind, of.version):
+                what = f"inventory entry of {kind} {qualified_name(namespace, name.replace('__', ':'))}"
+                yield of, ("status", "inventory", "entries", index, "v"), what
+
+
+def _olm(obj: Object, versions: Versions) -> Iterator[_Entry]:
     for section in ("owned", "required"):
         steps = ("spec", "customresourcedefinitions", section)
         for index, entry in enumerate(_items(_at(obj, *steps))):
             for of in versions:
                 if (entry.get("name"), entry.get("version")) == (of.crd, of.version):
-                    where = pointer_of((*steps, index, "version"))
-                    what = f"{section} CRD {of.crd}"
-                    yield Reference(ReferenceKind.OLM, of, resource, namespace, name, where, what, _OLM)
+                    yield of, (*steps, index, "version"), f"{section} CRD {of.crd}"
 
 
-def _crossplane(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
-    namespace, name = object_name(obj)
+def _crossplane(obj: Object, versions: Versions) -> Iterator[_Entry]:
+    kinds = [_at(obj, "spec", section, "kind") for section in ("names", "claimNames")]
     for of in versions:
-        names = [_at(obj, "spec", section) for section in ("names", "claimNames")]
-        if _at(obj, "spec", "group") != of.group or of.kind not in [
-            each.get("kind") for each in names if isinstance(each, dict)
-        ]:
+        if _at(obj, "spec", "group") != of.group or of.kind not in kinds:
             continue
         for index, entry in enumerate(_items(_at(obj, "spec", "versions"))):
             if entry.get("name") == of.version:
-                where = pointer_of(("spec", "versions", index))
-                what = f"the definition that {of.crd} is made from"
-                yield Reference(ReferenceKind.CROSSPLANE, of, resource, namespace, name, where, what, _CROSSPLANE)
+                yield of, ("spec", "versions", index), f"the definition that {of.crd} is made from"
 
 
-InventoryReader = Callable[[str, Object, Versions], Iterator[Reference]]
-
-INVENTORIES: Final[Mapping[str, InventoryReader]] = {
-    "kustomizations.kustomize.toolkit.fluxcd.io": _flux,
-    "helmreleases.helm.toolkit.fluxcd.io": _flux,
-    "clusterserviceversions.operators.coreos.com": _olm,
-    "compositeresourcedefinitions.apiextensions.crossplane.io": _crossplane,
+_READERS: Final[Mapping[str, tuple[ReferenceKind, Effect, Callable[[Object, Versions], Iterator[_Entry]]]]] = {
+    "kustomizations.kustomize.toolkit.fluxcd.io": (ReferenceKind.FLUX, _FLUX, _flux),
+    "helmreleases.helm.toolkit.fluxcd.io": (ReferenceKind.FLUX, _FLUX, _flux),
+    "clusterserviceversions.operators.coreos.com": (ReferenceKind.OLM, _OLM, _olm),
+    "compositeresourcedefinitions.apiextensions.crossplane.io": (ReferenceKind.CROSSPLANE, _CROSSPLANE, _crossplane),
 }
 """The readers by the name of the CRD of the objects, for spellings that no other project uses."""
+
+INVENTORIES: Final = frozenset(_READERS) | {resource for resource, _ in TRACKED}
+"""The resources that are inventories."""
+
+
+def inventory_references(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
+    """Yield the versions that an inventory names in a spelling of its own; none for other resources."""
+    if (found := _READERS.get(resource)) is None:
+        return
+    kind, effect, entries = found
+    namespace, name = object_name(obj)
+    for of, steps, what in entries(obj, versions):
+        yield Reference(kind, of, resource, namespace, name, pointer_of(steps), what, effect)
 
 
 def _at(obj: Any, *steps: str) -> Any:

@@ -95,17 +95,17 @@ class Spellings:
                 self._types.setdefault(name, []).append(of)
             for template in _templates(of):
                 self._texts.setdefault(_filled(template, of.version), []).append((of, template))
-        self._needles = [
-            (of.group.encode(), of.kind.encode(), of.plural.encode(), f"{of.version}/{of.kind}".encode())
-            for of in self.versions
-        ]
+        self._short = {f"{of.version}/{of.kind}".encode() for of in self.versions}
+        self._named: dict[bytes, list[bytes]] = {}
+        for of in self.versions:
+            self._named.setdefault(of.group.encode(), [b'*"']).extend((of.kind.encode(), of.plural.encode()))
 
     def may_be_in(self, text: bytes) -> bool:
         """Return whether an object may have a mention, from its JSON; quick, and true more often than needed."""
-        wild = b'*"' in text
-        return (wild and b'"apiVersions"' in text) or any(
-            short in text or (group in text and (wild or kind in text or plural in text))
-            for group, kind, plural, short in self._needles
+        return (
+            any(group in text and any(name in text for name in names) for group, names in self._named.items())
+            or any(short in text for short in self._short)
+            or (b'"apiVersions"' in text and b'*"' in text)
         )
 
     def mentions(self, root: Any) -> Iterator[Mention]:
@@ -199,11 +199,8 @@ def texts_at(value: Mapping[str, Any], key: str) -> list[tuple[Steps, str]]:
     found = value.get(key)
     if not key.endswith("s"):
         return [((), found)] if isinstance(found, str) else []
-    return (
-        [((index,), each) for index, each in enumerate(found) if isinstance(each, str)]
-        if isinstance(found, list)
-        else []
-    )
+    items = found if isinstance(found, list) else []
+    return [((index,), each) for index, each in enumerate(items) if isinstance(each, str)]
 
 
 def pointer_of(steps: Iterable[str | int]) -> str:

@@ -42,19 +42,14 @@ _SHAPES: Final[Mapping[str, str]] = {
     "infrastructureRef": "a reference of Cluster API to its infrastructure",
     "kinds": "what a rule of Kyverno matches",
     "machineTemplate": "a reference of Cluster API",
-    "objectRef": "a reference to an object",
     "paramKind": "the kind of an admission policy's parameters",
     "parentResource": "what a controller of Metacontroller is for",
-    "ref": "a reference to an object",
     "resourceRef": "a reference of Crossplane",
     "resourceRefs": "a reference of Crossplane",
     "scaleTargetRef": "what an autoscaler scales",
-    "sourceRef": "a reference to a source",
     "syncOnly": "what Gatekeeper replicates",
     "targetRef": "what a policy or an autoscaler is for",
     "template": "a template of an object",
-    "templateRef": "a reference to a template",
-    "workloadRef": "a reference to a workload",
 }
 """Descriptions of places, by the name of the field."""
 

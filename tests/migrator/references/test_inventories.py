@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from restow.migrator import ReferenceKind
-from restow.migrator.references.readers.inventories import INVENTORIES
+from restow.migrator.references.readers.inventories import INVENTORIES, inventory_references
 from restow.migrator.references.readers.typed import typed_references
 from tests.migrator.references.found import SPELLINGS, WIDGETS
 
@@ -20,7 +20,7 @@ WIDGET = {"group": "example.com", "version": "v1", "kind": "Widget", "namespace"
 
 def found(reader: str, obj: dict[str, Any]) -> list[tuple[str, str]]:
     """Where, and what is said of it."""
-    return [(each.where, each.detail) for each in INVENTORIES[reader](reader, obj, [WIDGETS])]
+    return [(each.where, each.detail) for each in inventory_references(reader, obj, [WIDGETS])]
 
 
 def test_flux() -> None:
