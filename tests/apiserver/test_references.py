@@ -257,14 +257,17 @@ async def test_only_what_may_name_a_version_is_read_whole(
 ) -> None:
     """Secrets other than Helm's, and the content of kinds without room for a reference, must not travel."""
     group = f"o.{old.group}"
-    await others.kind(f"plains.{group}", "Plain", {"type": "object", "properties": {"kind": {"type": "string"}}})
+    text = {"type": "string"}
+    closed = {"kind": text, "version": text, "nodeSelector": {"type": "object", "additionalProperties": text}}
+    spec = {"type": "object", "properties": closed}
+    await others.kind(f"plains.{group}", "Plain", schema={"type": "object", "properties": {"spec": spec}})
     await others.kind(f"opens.{group}", "Open")
     assert (await search(through_proxy, old)).not_looked_at == ()
     lists = [seen for seen in proxy.seen if seen.is_list]
     whole = {seen.path for seen in lists if "PartialObjectMetadata" not in seen.accept}
     assert f"/apis/{group}/v1/opens" in whole
-    statuses = f"/apis/{group}/v1/plains"  # its status is open in this test, so it is read whole too
-    assert statuses in whole
+    assert f"/apis/{group}/v1/plains" in {seen.path for seen in lists} - whole
+    assert "/apis/apps/v1/deployments" in {seen.path for seen in lists} - whole
     assert {path for path in whole if path.startswith("/api/v1/")} == {"/api/v1/secrets", "/api/v1/configmaps"}
     for seen in lists:
         if seen.path in ("/api/v1/secrets", "/api/v1/configmaps"):
