@@ -121,11 +121,11 @@ class Spellings:
                 children = [(key, child) for key, child in value.items() if key not in _LEFT_OUT]
             else:
                 children = list(enumerate(value))
-            beside = value if isinstance(value, list) else ()
+            siblings = value if isinstance(value, list) else ()
             for key, child in children:
                 if isinstance(child, str) and key not in _PROSE:
                     if "/" in child:
-                        yield from self._in_text((*steps, key), child, beside)
+                        yield from self._in_text((*steps, key), child, siblings)
                     if ("'" in child or '"' in child) and steps[:1] != ("status",):
                         expressions.append(((*steps, key), child))
             stack += [((*steps, key), child) for key, child in reversed(children) if isinstance(child, (dict, list))]
@@ -148,9 +148,9 @@ class Spellings:
                         template = text[: -len(of.version)] + "{}"
                         yield Mention(of, spelling, steps, (*steps, key, *place), template, value)
 
-    def _in_text(self, steps: Steps, text: str, beside: Sequence[Any]) -> Iterator[Mention]:
+    def _in_text(self, steps: Steps, text: str, siblings: Sequence[Any]) -> Iterator[Mention]:
         for of, template in self._texts.get(text, []) or self._texts.get(text.rpartition("/")[0], []):
-            goes_on = any(_filled(template, other) in beside for other in of.others)
+            goes_on = any(_filled(template, other) in siblings for other in of.others)
             more = text[len(_filled(template, of.version)) :]
             yield Mention(of, Spelling.TEXT, steps, steps, template + more, goes_on=goes_on)
         if "/apis/" in text:

@@ -69,7 +69,7 @@ def test_the_same_kind_of_another_group_is_none(case: Case) -> None:
 
 
 def test_the_page_has_the_table_of_the_code() -> None:
-    """Who reads the page plans a removal by it: each row is a case here, and each spelling of the code has a row."""
+    """Readers plan a removal by the page: each row is a case here, and each spelling of the code has a row."""
     row = r"^\| `(.+?)` \| (.+?) \| yes \| (.+?) \| (.+?) \|"
     rows = re.findall(row, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == [(case.spelling, case.project, case.moved, case.blocks) for case in CASES]
@@ -77,7 +77,7 @@ def test_the_page_has_the_table_of_the_code() -> None:
 
 
 def test_a_rule_or_text_that_names_the_next_version_goes_on() -> None:
-    """Who adds the new version beside the old one must get a yes."""
+    """A user who adds the new version next to the old one must get a yes."""
     text = {"kinds": ["example.com/v1/Widget", "example.com/v2/Widget"]}
     rule = {"apiGroups": ["example.com"], "apiVersions": ["v1", "v2"], "resources": ["widgets"]}
     quoted = {"expression": "object.apiVersion in ['example.com/v1', 'example.com/v2'] && object.kind == 'Widget'"}
