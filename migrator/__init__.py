@@ -8,7 +8,7 @@ whether a version can be removed. An operator embeds ``Migrator``, which watches
 The names in ``__all__`` are public, and so is ``restow.migrator.operate.metrics``; everything else is implementation.
 """
 
-from restow.migrator.decide.proof import Proven, what_is_proved
+from restow.migrator.decide.proof import Proven, may_be_stored, what_is_proved
 from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused, Moment, Observer
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.findings import PlanCheck, PlanFinding
@@ -127,6 +127,7 @@ __all__ = [
     "labelled",
     "list_crds",
     "log_details",
+    "may_be_stored",
     "migrate",
     "move_references",
     "old_versions",

@@ -1,13 +1,12 @@
 """Removes a webhook: the CRDs that call it return to the strategy None, and restow's objects for it are deleted.
 
 A CRD that names a removed webhook blocks its objects, their namespaces and the garbage collector of the whole cluster,
-so call this before an uninstall. ``unwire`` writes only after a proof: the schemas need no conversion, or no stored
-object has a field that they describe differently.
+so call this before an uninstall. ``unwire`` writes only after a proof that no object needs the webhook (`need`).
 
 A running server would wire its CRDs again within a second. ``unwire`` therefore sets the annotation
 ``restow.dev/unwired`` on the CRD, and running servers leave such a CRD alone (`ca.targets`).
 
-Rights: get and patch on the customresourcedefinitions, list on their objects; for ``remove_server`` list on the
+Rights: get and patch on the customresourcedefinitions, list and get on their objects; for ``remove_server`` list on the
 customresourcedefinitions and on webhook configurations, delete on the latter, get and delete on the server's two
 Secrets, list and delete on Leases of its namespace.
 """
@@ -23,11 +22,11 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.certificates.apply import read_crd, read_definition, resource_of
+from restow.conversion.certificates.need import MayBeStored, webhook_need
 from restow.conversion.certificates.wiring.clientconfig import Address, Service, address_in, is_same_server
 from restow.conversion.certificates.wiring.configuration import is_alone_ours
-from restow.conversion.certificates.wiring.crd import UNWIRED, composite_of, resource_of_definition
+from restow.conversion.certificates.wiring.crd import UNWIRED, Definition, composite_of, resource_of_definition
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER, MANAGED_BY
-from restow.conversion.certificates.wiring.need import WebhookNeed
 from restow.conversion.model.errors import WiringRefused
 from restow.crds import Crd
 from restow.crds.conversionrules import CONVERSION_RULES
@@ -42,7 +41,6 @@ __all__ = ["Removal", "Unwired", "crds_of", "remove_server", "unwire"]
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 8
-_PAGE: Final = 250
 _CRD_PAGE: Final = 100
 _SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _LEASE_NAMES: Final = "restow-"
@@ -77,6 +75,7 @@ class Removal:
 async def unwire(
     cluster: Cluster,
     name: str,
+    may_be_stored: MayBeStored,
     *,
     composite: str = "",
     although_needed: bool = False,
@@ -90,6 +89,7 @@ async def unwire(
     Args:
         cluster: the API server.
         name: the name of the CRD.
+        may_be_stored: ``restow.migrator.may_be_stored``.
         composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD. If it is set,
             the CompositeResourceDefinition is written, and Crossplane copies it. If it is empty, the owner reference of
             the CRD decides which of the two is written.
@@ -104,18 +104,22 @@ async def unwire(
         KubeError: the API server refuses a request, or cannot be reached.
     """
     for _ in range(_ATTEMPTS):
-        crd = await read_crd(cluster, name)
-        composite = composite or composite_of(crd.document)
-        live = await read_definition(cluster, name, composite) if composite else crd
+        crd, claims = await read_crd(cluster, name), ""
+        live: Crd | Definition = crd
+        if composite := composite or composite_of(crd.document):
+            live = definition = await read_definition(cluster, name, composite)
+            # After the definition, whose resourceVersion is the precondition of the write.
+            crd, claims = await read_crd(cluster, name), definition.claims
         if live.strategy == "None":
             return Unwired(changed=False)
         await _check_rules(cluster, crd)
         notes: tuple[str, ...] = ()
         if not although_needed:
-            need = await _need_of(cluster, crd)
-            if need.reason:
-                raise WiringRefused(need.reason)
-            notes = need.notes
+            for each in (crd, *([await read_crd(cluster, claims)] if claims else [])):
+                need = await webhook_need(cluster, each, may_be_stored)
+                if need.reason:
+                    raise WiringRefused(need.reason)
+                notes += need.notes
         if dry_run:
             return Unwired(changed=True, notes=notes)
         stamp = now().isoformat(timespec="milliseconds")
@@ -152,18 +156,6 @@ async def _check_rules(cluster: Cluster, crd: Crd) -> None:
                 f"{crd.name} is wired by the ConversionRules {name}: delete these (kubectl delete conversionrules "
                 f"{name}); their operator unwires the CRD then, where that is safe"
             )
-
-
-async def _need_of(cluster: Cluster, crd: Crd) -> WebhookNeed:
-    """Return whether a CRD needs its webhook, and why.
-
-    Objects are listed at the storage version, which needs no conversion once all of them are stored at it.
-    """
-    need = WebhookNeed(crd)
-    if need.depends_on_objects:
-        async for page in list_pages(cluster, crd.resource_at(crd.storage.name), limit=_PAGE):
-            need.see(page)
-    return need
 
 
 async def crds_of(cluster: Cluster, server: Address) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from restow.conversion.certificates.apply import read_crd
+from restow.conversion.certificates.need import MayBeStored, webhook_need
 from restow.conversion.certificates.wiring.clientconfig import address_in
-from restow.conversion.certificates.wiring.need import WebhookNeed
 from restow.conversion.diagnosis.problems import (
     CrdDiagnosis,
     CrdProblem,
@@ -56,12 +56,15 @@ class _Notes:
     not_seen: list[str] = field(default_factory=list)
 
 
-async def diagnose(cluster: Cluster, name: str, *, most: int = MOST_OBJECTS) -> CrdDiagnosis:
+async def diagnose(
+    cluster: Cluster, name: str, may_be_stored: MayBeStored, *, most: int = MOST_OBJECTS
+) -> CrdDiagnosis:
     """Diagnose a CRD.
 
     Args:
         cluster: the API server.
         name: the name of the CRD.
+        may_be_stored: ``restow.migrator.may_be_stored``.
         most: the most objects to read one by one at each version.
 
     Raises:
@@ -72,17 +75,22 @@ async def diagnose(cluster: Cluster, name: str, *, most: int = MOST_OBJECTS) -> 
     crd = await read_crd(cluster, name)
     direct, notes = without_retries(cluster), _Notes()
     readable = [version for version in crd.served if await _lists(direct, crd, version, notes)]
-    need = WebhookNeed(crd)
-    known = not need.depends_on_objects
-    if crd.strategy == "Webhook" and not (notes.called and known):
-        others = [each for each in readable if each != crd.storage.name]
-        known = await _read_objects(direct, crd, others, most, need, notes) or known
+    if crd.strategy == "Webhook" and not notes.called:
+        await _read_objects(direct, crd, [each for each in readable if each != crd.storage.name], most, notes)
     if notes.called:
-        problem = webhook_problem(crd, address_in(crd.webhook), notes.called, need.reason if known else None)
-        notes.problems.insert(0, problem)
+        needed = await _needed(direct, crd, may_be_stored)
+        notes.problems.insert(0, webhook_problem(crd, address_in(crd.webhook), notes.called, needed))
     notes.problems += of_crd(crd)
     await _look_at_namespaces(direct, crd, notes)
     return CrdDiagnosis(crd.name, tuple(notes.problems), tuple(notes.well), tuple(notes.not_seen))
+
+
+async def _needed(cluster: Cluster, crd: Crd, may_be_stored: MayBeStored) -> str:
+    """Return why objects need a webhook that cannot be called; empty if none does."""
+    try:
+        return (await webhook_need(cluster, crd, may_be_stored)).reason
+    except ApiError as error:
+        return f"whether objects need it is not known, because they cannot be read: {error.said}"
 
 
 async def _lists(cluster: Cluster, crd: Crd, version: str, notes: _Notes) -> bool:
@@ -108,23 +116,11 @@ def _is_about_an_object(error: ApiError) -> bool:
     return "conversion webhook for " in error.said or "(re)initializing" in error.said
 
 
-async def _read_objects(
-    cluster: Cluster, crd: Crd, versions: Sequence[str], most: int, need: WebhookNeed, notes: _Notes
-) -> bool:
-    """Read objects at each version, and name those that fail; return whether ``need`` saw every object, if it must.
-
-    One list serves both. Once the webhook cannot be called, only ``need`` examines the objects.
-    """
+async def _read_objects(cluster: Cluster, crd: Crd, versions: Sequence[str], most: int, notes: _Notes) -> None:
+    """Read objects at each version, until the webhook cannot be called, and name those that fail."""
     failures, number = dict.fromkeys(versions, 0), 0
-    resource = crd.resource_at(crd.storage.name)
-    pages = list_pages(cluster, resource, limit=_PAGE, metadata_only=not need.depends_on_objects)
     try:
-        async for page in pages:
-            need.see(page)
-            if notes.called and need.depends_on_objects:
-                continue
-            if notes.called:
-                break
+        async for page in list_pages(cluster, crd.resource_at(crd.storage.name), limit=_PAGE, metadata_only=True):
             if number >= most:
                 notes.not_seen.append(f"the objects after the first {number}: --objects sets how many are read")
                 break
@@ -133,14 +129,13 @@ async def _read_objects(
                 failed = await _failing(cluster, crd, version, [item["metadata"] for item in page], notes)
                 notes.problems += failed[: max(0, _NAMED - failures[version])]
                 failures[version] += len(failed)
+            if notes.called:
+                return
     except ApiError as error:
-        if not notes.called:
-            storage = crd.storage.name
-            notes.not_seen.append(f"objects one by one, since they cannot be listed at {storage}: {error.said}")
-        return False
-    if not notes.called:
+        storage = crd.storage.name
+        notes.not_seen.append(f"objects one by one, since they cannot be listed at {storage}: {error.said}")
+    else:
         _conclude(failures, number, notes)
-    return True
 
 
 def _conclude(failures: Mapping[str, int], number: int, notes: _Notes) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from restow.conversion.certificates.need import MayBeStored
 from restow.conversion.diagnosis.doctor import MOST_OBJECTS, diagnose
 from restow.conversion.diagnosis.problems import CrdDiagnosis, CrdProblem, ProblemKind, names, namespace_waits
 from restow.crds import Crd
@@ -59,12 +60,15 @@ class NamespaceDiagnosis:
         }
 
 
-async def diagnose_namespace(cluster: Cluster, name: str, *, most: int = MOST_OBJECTS) -> NamespaceDiagnosis:
+async def diagnose_namespace(
+    cluster: Cluster, name: str, may_be_stored: MayBeStored, *, most: int = MOST_OBJECTS
+) -> NamespaceDiagnosis:
     """Find out why a namespace is not deleted.
 
     Args:
         cluster: the API server.
         name: the name of the namespace.
+        may_be_stored: ``restow.migrator.may_be_stored``.
         most: the most objects of a CRD to read one by one at each version.
 
     Raises:
@@ -80,7 +84,7 @@ async def diagnose_namespace(cluster: Cluster, name: str, *, most: int = MOST_OB
         async for page in list_pages(cluster, CRDS, limit=_PAGE):
             crds = [Crd.from_document(item | _TYPE) for item in page]
             found += [crd for crd in crds if any(names(crd, message) for message in waits.values())]
-    diagnosed = [await diagnose(cluster, crd.name, most=most) for crd in found]
+    diagnosed = [await diagnose(cluster, crd.name, may_be_stored, most=most) for crd in found]
     return NamespaceDiagnosis(name, deleting, tuple(diagnosed), tuple(unattributed(name, waits, found)))
 
 

@@ -161,14 +161,14 @@ def refusal(message: str) -> str:
     return message if found is None else found["why"]
 
 
-def webhook_problem(crd: Crd, server: Address | None, why: str, needed: str | None) -> CrdProblem:
+def webhook_problem(crd: Crd, server: Address | None, why: str, needed: str) -> CrdProblem:
     """Return the problem for a failed call of the webhook.
 
     Args:
         crd: the CRD as it is now.
         server: the webhook that it names; None for an address that cannot be read.
         why: the API server's message.
-        needed: why the CRD needs its webhook; empty if it does not, None if unknown.
+        needed: why objects need it, or why that is not known; empty if none does.
     """
     where = f"the webhook at {server}" if server is not None else "its webhook, whose address cannot be read,"
     untrusted = any(text in why for text in _UNTRUSTED)
@@ -178,16 +178,15 @@ def webhook_problem(crd: Crd, server: Address | None, why: str, needed: str | No
         f"Objects cannot be read, written or watched at versions other than the one they are stored at "
         f"({crd.storage.name}). Their namespaces cannot be deleted, and the garbage collector of the cluster stops."
     )
-    if needed == "":
+    if not needed:
         does = f"No object needs the webhook: the command sets the conversion strategy of {crd.name} to None."
         return CrdProblem(kind, what, effect, f"restow unwire {crd.name}", does)
     command, does = _repair(crd, server, why, untrusted=untrusted)
-    because = f" {needed}." if needed else ""
     gone = (
         f" If the webhook is gone for good, run restow unwire {crd.name} --although-needed: reads and deletions work "
         "again, but an object loses, at each write, what the version of the write does not declare."
     )
-    return CrdProblem(kind, what, effect, command, f"{does}{because}{gone}")
+    return CrdProblem(kind, what, effect, command, f"{does} {needed}.{gone}")
 
 
 def _repair(crd: Crd, server: Address | None, why: str, *, untrusted: bool) -> tuple[str, str]:

@@ -19,9 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates import WiringRefused
+from restow.conversion.certificates import MayBeStored, WiringRefused
 from restow.conversion.certificates.wiring.crd import composite_of
-from restow.conversion.certificates.wiring.need import why_not_none
 from restow.conversion.operate import gates
 from restow.conversion.operate.gates import Gate, listed, mistakes, target_of
 from restow.conversion.operate.members import LeasesOfReplicas
@@ -72,6 +71,7 @@ class RulesReconciler:
         cluster: the API server.
         namespace: the namespace of the ConfigMaps and Leases.
         at: returns the webhook's address for a path.
+        may_be_stored: ``restow.migrator.may_be_stored``, without which no CRD loses its webhook.
         instance: the name of this process, for Events.
         hook: called for the watches and the reconciles.
         told: called after each look at an object; must not block.
@@ -86,6 +86,7 @@ class RulesReconciler:
         cluster: Cluster,
         namespace: str,
         at: At,
+        may_be_stored: MayBeStored,
         *,
         instance: str,
         hook: Callable[[ControllerEvent], None],
@@ -108,7 +109,7 @@ class RulesReconciler:
         self._records = Records(cluster, namespace)
         self._rehearsals = Rehearsals(cluster, clock)
         self._claims: dict[str, str] = {}  # the rules that convert claims, by the name of the claims' CRD
-        self._wiring = WiringGate(cluster, at, obstacle)
+        self._wiring = WiringGate(cluster, at, may_be_stored, obstacle)
         self._steps = tuple(steps)
         self._used: dict[str, tuple[str, frozenset[str]]] = {}  # by rules: a revision, and the steps that it uses
 
@@ -387,7 +388,7 @@ class RulesReconciler:
         crds = record.targets() if crd is None else (crd,)
         if crd is not None and isinstance(claim := await self._wiring.claim_of(crd), Crd):
             crds = (crd, claim)
-        needed = next(filter(None, map(why_not_none, crds)), "") if ours else ""
+        needed = await self._wiring.needed(crds) if ours else ""
         if needed and BREAK_GLASS not in (document["metadata"].get("annotations") or {}):
             if following := self._rules.hand_over(document["metadata"]["name"]):
                 said = f"{needed}. {following} takes over once it has passed {gates.REHEARSED}"

@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from restow.conversion.certificates import NO_BUNDLE, Address, WiringRefused, plan_configuration, unwire
+from restow.conversion.certificates import (
+    NO_BUNDLE,
+    Address,
+    MayBeStored,
+    WiringRefused,
+    plan_configuration,
+    unwire,
+    webhook_need,
+)
 from restow.conversion.certificates.apply import read_configuration, read_definition, remove_configuration
 from restow.conversion.certificates.wiring.clientconfig import address_in, is_same_server
 from restow.conversion.certificates.wiring.configuration import bundles_of
@@ -68,13 +76,17 @@ class WiringGate:
     Args:
         cluster: the API server.
         at: returns the address of the webhook for a path.
+        may_be_stored: ``restow.migrator.may_be_stored``.
         obstacle: returns why this process could not write the CRD or webhook configuration of a name; None if it could,
             or has not tried. All replicas have the same rights.
     """
 
-    def __init__(self, cluster: Cluster, at: At, obstacle: Obstacle = lambda _name: None) -> None:
+    def __init__(
+        self, cluster: Cluster, at: At, may_be_stored: MayBeStored, obstacle: Obstacle = lambda _name: None
+    ) -> None:
         self._cluster = cluster
         self._at = at
+        self._may_be_stored = may_be_stored
         self._obstacle = obstacle
         self._probed: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}
 
@@ -182,6 +194,24 @@ class WiringGate:
         """
         await remove(self._cluster, step.configuration_of(crds, hub, self._at))
 
+    async def needed(self, crds: Sequence[Crd]) -> str:
+        """Return why the CRDs need the webhook, as a sentence; empty if none does.
+
+        Unlike ``unwire``, this compares no objects: rules serve clients that will write at any served version.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        for crd in crds:
+            if others := [version for version in crd.served if version != crd.storage.name]:
+                return (
+                    f"{crd.name} serves {', '.join(crd.served)}, which the webhook converts. Run restow migrate "
+                    f"{crd.name}, and stop serving {', '.join(others)}"
+                )
+            if reason := (await webhook_need(self._cluster, crd, self._may_be_stored)).reason:
+                return reason
+        return ""
+
     async def undo(self, crd: Crd, record: RevisionRecord) -> None:
         """Set the strategy None, if the objects do not need the webhook.
 
@@ -189,7 +219,7 @@ class WiringGate:
             WiringRefused: objects would be read or written wrongly without the webhook.
             KubeError: the API server refuses a request, or cannot be reached.
         """
-        await unwire(self._cluster, crd.name, composite=record.composite)
+        await unwire(self._cluster, crd.name, self._may_be_stored, composite=record.composite)
 
     def _names_us(self, live: Crd | Definition, path: str = "") -> bool:
         has_bundle = bool(((live.webhook or {}).get("clientConfig") or {}).get("caBundle"))

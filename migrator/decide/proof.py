@@ -264,10 +264,10 @@ def extended(proven: Proven) -> Proof | None:
 
 
 def may_be_stored(crd: Crd) -> tuple[str, ...]:
-    """Return the versions of the CRD at which objects may be stored, in its own order."""
+    """Return the versions at which objects may be stored: in the CRD's own order, then those that have left it."""
     if not what_is_proved(crd).doubt:
         return (crd.storage.name,)
-    return tuple(version.name for version in crd.versions)
+    return tuple(dict.fromkeys((*(version.name for version in crd.versions), *crd.stored_versions)))
 
 
 def unprotected_versions(crd: Crd) -> tuple[str, ...]:

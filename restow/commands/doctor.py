@@ -20,6 +20,7 @@ from restow.conversion.diagnosis import (
     diagnose,
     diagnose_namespace,
 )
+from restow.migrator import may_be_stored
 
 
 @click.command("doctor")
@@ -59,11 +60,11 @@ def command(name: str, namespace: str | None, objects: int, output: str, connect
     async def look(session: Session) -> Exit:
         if namespace:
             await require_namespace(session, namespace)
-            waits = await diagnose_namespace(session.cluster, namespace, most=objects)
+            waits = await diagnose_namespace(session.cluster, namespace, may_be_stored, most=objects)
             _show_namespace(waits, output)
             return Exit.DONE if waits.well else Exit.FAILURES
         try:
-            found = await diagnose(session.cluster, name, most=objects)
+            found = await diagnose(session.cluster, name, may_be_stored, most=objects)
         except WiringRefused as error:
             raise InputError(str(error)) from error
         _show(found, output)

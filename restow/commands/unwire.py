@@ -25,6 +25,7 @@ from restow.conversion.certificates import (
     unwire,
 )
 from restow.kube import Cluster
+from restow.migrator import may_be_stored
 
 
 @dataclass(slots=True)
@@ -70,8 +71,9 @@ def command(
     deletion of namespaces, and the garbage collector of the whole cluster.
 
     It writes nothing unless it has proved for every named CRD that no object needs the webhook: only one version is
-    served and stored, or the schemas of all are the same, or no stored object has a field that they declare
-    differently. A server that runs meanwhile leaves an unwired CRD alone until it is started again.
+    served and stored, or each object is the same at every version. Where objects are stored is proved by a complete
+    restow migrate; to compare them, it reads each one at each version, so the webhook must still run. A server that
+    runs meanwhile leaves an unwired CRD alone until it is started again.
 
     Then it removes, once no CRD calls a server any more: the webhook configurations that restow alone wrote, the
     Secrets of the certificate and its CA, and released Leases.
@@ -92,8 +94,9 @@ def command(
         cluster, found = session.cluster, _Outcome()
         chosen = names if address is None else await crds_of(cluster, address)
         servers = await _servers(cluster, chosen) if address is None else (address,)
-        # Check every CRD before the first write: half of an uninstall helps no user.
-        await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=True)
+        if dry_run or len(chosen) > 1:
+            # Check every CRD before the first write: half of an uninstall helps no user.
+            await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=True)
         if not found.against and not dry_run:
             await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=False)
         if not found.against and not keep_server:
@@ -116,7 +119,7 @@ async def _unwire(
     found.notes.clear()
     for name in names:
         try:
-            done = await unwire(cluster, name, although_needed=although_needed, dry_run=dry_run)
+            done = await unwire(cluster, name, may_be_stored, although_needed=although_needed, dry_run=dry_run)
         except WiringRefused as error:
             found.crds[name] = "needs its webhook"
             found.against.append(str(error))

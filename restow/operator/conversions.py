@@ -29,6 +29,7 @@ from restow.conversion.server import KeptEvents, ServerPhase, ServingCertificate
 from restow.crds import conversionrules
 from restow.kube import Cluster, LeaderElector, unique_identity
 from restow.kube.resources import CRDS
+from restow.migrator import may_be_stored
 from restow.operator.metrics import OperatorMetrics
 from restow.operator.process import Files, Settings, install_crds
 from restow.webhook.authority import OwnAuthority
@@ -197,6 +198,7 @@ class _Conversions:
             self._cluster,
             self._namespace,
             self._authority.at,
+            may_be_stored,
             instance=self._identity,
             hook=self._metrics.controller,
             told=self._metrics.rules,

@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from restow.conversion.certificates import WiringRefused, unwire
 from restow.conversion.certificates.wiring.crd import COMPOSITES
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
+from restow.crds.conversionrules import CONVERSION_RULES
 from restow.crds.documents import load_documents
 from restow.kube import PatchType, Resource
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CRDS
+from restow.migrator import may_be_stored
 from tests.apiserver.kind import Document, until
 from tests.apiserver.test_conversions_in_cluster import QUEUE, Jobs, Replicas, replace_at_v1beta1, replicas
 from tests.upstream.files import crossplane
@@ -224,6 +227,13 @@ async def test_rules_convert_claims_too(
         )
         told = await jobs.condition("Rehearsed", "False", await jobs.change(changed))
         assert "/c: " in told["message"], told
+
+        # The definition has one strategy for both kinds, so an object of either one keeps the webhook.
+        await cluster.delete(CONVERSION_RULES, jobs.name)
+        for name in ("a", "b"):
+            await cluster.delete(jobs.at("v1"), name, "default")
+        with pytest.raises(WiringRefused, match=rf"^{made.claims.name} needs its webhook: .* \(default/c at /"):
+            await unwire(cluster, jobs.name, may_be_stored)
     finally:
         if made.claims is not None:
             await made.claims.remove()

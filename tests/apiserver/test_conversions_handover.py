@@ -14,6 +14,7 @@ from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS
+from restow.migrator import may_be_stored
 from tests.apiserver.kind import until
 from tests.apiserver.serving import certified
 from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas, gone, jobs, replicas
@@ -69,7 +70,7 @@ async def test_a_crd_that_was_made_again_is_read_again(cluster: HttpCluster, gro
     """The verdict about a former CRD of the same generation would count, and a webhook that fails would be Wired."""
     kind = Jobs(cluster, group)
     address, bundle = "https://127.0.0.1:1", certified(tmp_path)  # nothing listens there
-    gate = WiringGate(cluster, lambda path: Url(f"{address}{path}"))
+    gate = WiringGate(cluster, lambda path: Url(f"{address}{path}"), may_be_stored)
     record = RevisionRecord(kind.name, active="one", wired=True)
 
     async def wired() -> Crd:

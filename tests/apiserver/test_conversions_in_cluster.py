@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import re
 import shlex
@@ -15,6 +17,7 @@ import pytest
 import yaml
 
 from restow.controlplane.binaries import find_binaries
+from restow.controlplane.etcd import Etcd
 from restow.conversion.certificates.ca.store import SECRETS
 from restow.conversion.operate.revisions import BREAK_GLASS, CONFIGURATION, record_name
 from restow.crds.conversionrules import CONVERSION_RULES
@@ -134,6 +137,27 @@ class Jobs:
         except AssertionError:
             raise AssertionError(f"{type_} does not become {status}: {json.dumps(seen, indent=1)}") from None
         return condition
+
+    async def serve(self, *versions: str, storage: str = "v1") -> None:
+        """Serve these versions alone, and wait until new objects are stored at the storage version."""
+        now = (await self.cluster.get(CRDS, self.name)).json()
+        for version in now["spec"]["versions"]:
+            version |= {"served": version["name"] in versions, "storage": version["name"] == storage}
+        body = json.dumps({"spec": {"versions": now["spec"]["versions"]}}).encode()
+        await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE)
+        wanted = hashlib.sha256(f"{self.group}/{storage}/Job".encode()).digest()[:8]
+
+        async def follows() -> bool:
+            resources = Resource(self.group, storage, "", namespaced=False)  # the path of a version's discovery
+            (jobs,) = (await self.cluster.list_page(resources)).json()["resources"]
+            return bool(jobs["storageVersionHash"] == base64.b64encode(wanted).decode())
+
+        await until(follows, f"{self.name} is not stored at {storage}")
+
+    async def migrate(self, replicas: Replicas) -> None:
+        """Leave the proof that every object is stored at the storage version."""
+        ran = await asyncio.to_thread(restow, "migrate", self.name, "--settle=0", kubeconfig=replicas.kubeconfig)
+        assert ran.code == 0, ran.err
 
     async def served(self) -> None:
         """Wait until the CRD is served at both versions."""
@@ -342,18 +366,43 @@ async def test_deletion_waits_while_needed(cluster: HttpCluster, jobs: Jobs, rep
     await cluster.delete(CONVERSION_RULES, jobs.name)
     told = await jobs.condition("Wired", "False")
     assert told["reason"] == "DeletionBlocked"
-    assert BREAK_GLASS in told["message"]
+    assert "stop serving v1beta1" in told["message"] and BREAK_GLASS in told["message"]
     assert await jobs.spec("v1beta1", "a") == {"timeoutSeconds": 30}
-    versions = jobs.crd()["spec"]["versions"]
-    versions[0]["served"] = False
-    body = json.dumps({"spec": {"versions": versions}}).encode()
-    await cluster.patch(CRDS, jobs.name, body, patch_type=PatchType.MERGE)
+    await jobs.migrate(replicas)
+    await jobs.serve("v1")
     await until(lambda: gone(cluster, jobs.name), "the rules stay")
     crd = (await cluster.get(CRDS, jobs.name)).json()
     assert crd["spec"]["conversion"] == {"strategy": "None"}
     assert await jobs.spec("v1", "a") == {"timeout": "30s"}
     with pytest.raises(NotFound):
         await cluster.get(CONFIG_MAPS, record_name(jobs.name), "default")
+
+
+@pytest.mark.parametrize("history", ["never migrated", "migrated once"])
+async def test_deletion_waits_for_a_proof(
+    cluster: HttpCluster, etcd: Etcd, jobs: Jobs, replicas: Replicas, history: str
+) -> None:
+    """Without the rules an object at the old version has lost its fields, whatever status.storedVersions says of it."""
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    if history == "migrated once":
+        await jobs.migrate(replicas)
+    await jobs.serve("v1", "v1beta1", storage="v1beta1")
+    await jobs.create("v1beta1", "a", timeoutSeconds=30)
+    await jobs.serve("v1", storage="v1")
+    body = b'{"status": {"storedVersions": ["v1"]}}'
+    await cluster.patch(CRDS, jobs.name, body, patch_type=PatchType.MERGE, subresource="status")
+    stored = await etcd.stored_object(jobs.group, "jobs", "default", "a")
+    assert (stored["apiVersion"], stored["spec"]) == (f"{jobs.group}/v1beta1", {"timeoutSeconds": 30})
+
+    await cluster.delete(CONVERSION_RULES, jobs.name)
+    told = await jobs.condition("Wired", "False")
+    assert told["reason"] == "DeletionBlocked" and f"run restow migrate {jobs.name}" in told["message"]
+    assert (await cluster.get(CRDS, jobs.name)).json()["spec"]["conversion"]["strategy"] == "Webhook"
+    await jobs.migrate(replicas)
+    await until(lambda: gone(cluster, jobs.name), "the rules stay")
+    assert (await cluster.get(CRDS, jobs.name)).json()["spec"]["conversion"] == {"strategy": "None"}
+    assert await jobs.spec("v1", "a") == {"timeout": "30s"}
 
 
 async def test_the_glass_can_be_broken(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
@@ -507,10 +556,8 @@ async def test_a_dropped_stash_is_restored(cluster: HttpCluster, restoring: Jobs
         return not await configuration_gone(restoring)
 
     await until(is_there, "the configuration does not come back")
-    versions = restoring.crd(more=QUEUE)["spec"]["versions"]
-    versions[0]["served"] = False
-    body = json.dumps({"spec": {"versions": versions}}).encode()
-    await cluster.patch(CRDS, restoring.name, body, patch_type=PatchType.MERGE)
+    await restoring.migrate(replicas)
+    await restoring.serve("v1")
     await cluster.delete(CONVERSION_RULES, restoring.name)
     await until(lambda: gone(cluster, restoring.name), "the rules stay")
     assert await configuration_gone(restoring)
@@ -647,10 +694,8 @@ async def test_refusing_ends_without_its_flag_and_with_the_rules(
         return not await refusals_gone(refusing)
 
     await until(is_there, "the configuration does not come with the flag")
-    versions = refusing.crd()["spec"]["versions"]
-    versions[0]["served"] = False
-    body = json.dumps({"spec": {"versions": versions}}).encode()
-    await cluster.patch(CRDS, refusing.name, body, patch_type=PatchType.MERGE)
+    await refusing.migrate(replicas)
+    await refusing.serve("v1")
     await cluster.delete(CONVERSION_RULES, refusing.name)
     await until(lambda: gone(cluster, refusing.name), "the rules stay")
     assert await refusals_gone(refusing)

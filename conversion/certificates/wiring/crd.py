@@ -76,7 +76,11 @@ Leaves = Mapping[tuple[str, ...], Any]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An object with ``spec.conversion``. ``managed_fields`` are reduced to that field and the times."""
+    """An object with ``spec.conversion``.
+
+    ``managed_fields`` are reduced to that field and the times. ``claims`` names the CRD of the claims that a
+    CompositeResourceDefinition offers, which gets the same ``spec.conversion``; empty if it offers none.
+    """
 
     api_version: str
     kind: str
@@ -87,6 +91,7 @@ class Definition:
     annotations: Mapping[str, str]
     managed_fields: Sequence[Mapping[str, Any]]
     conversion: Mapping[str, Any]
+    claims: str = ""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Definition:
@@ -102,6 +107,7 @@ class Definition:
             annotations=metadata.get("annotations") or {},
             managed_fields=tuple(map(_reduced, metadata.get("managedFields") or ())),
             conversion=spec.get("conversion") or {},
+            claims=f"{plural}.{spec.get('group')}" if (plural := (spec.get("claimNames") or {}).get("plural")) else "",
         )
 
     @property

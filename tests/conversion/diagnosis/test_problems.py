@@ -13,7 +13,7 @@ from restow.conversion.diagnosis import ProblemKind
 from restow.conversion.diagnosis.namespaces import unattributed
 from restow.conversion.diagnosis.problems import called, names, namespace_problem, of_crd, refusal, webhook_problem
 from restow.crds import Crd
-from tests.conversion.certificates.test_crd_fallback import SCHEMA, crd
+from tests.migrator import builders as b
 
 SERVICE = Service("system", "webhook", "/convert")
 FAILED = "conversion webhook for example.com/v1, Kind=Widget failed: "
@@ -22,7 +22,7 @@ POST = FAILED + 'Post "https://webhook.system.svc:443/convert?timeout=30s": '
 
 def of(*, stored: tuple[str, ...] = ("v2",), annotations: dict[str, str] | None = None, **more: Any) -> Crd:
     """A CRD of v1 and v2, with conditions, a status or metadata."""
-    document = dict(crd({"v1": SCHEMA, "v2": SCHEMA}, stored=stored).document)
+    document = b.crd_document(stored=stored)
     document["metadata"] = document["metadata"] | {"annotations": annotations or {}} | more.pop("metadata", {})
     established = {"type": "Established", "status": "True"}
     document["status"] = document["status"] | {"conditions": more.pop("conditions", [established])}
