@@ -77,7 +77,7 @@ async def webhook_need(cluster: Cluster, crd: Crd, may_be_stored: MayBeStored) -
             raise
         return WebhookNeed(
             f"it is not known whether objects of {crd.name} need its webhook, because it does not convert them: "
-            f"{error.said}. Repair the webhook, and try again"
+            f"{error}. Repair the webhook, and try again"
         )
 
 

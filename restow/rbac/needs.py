@@ -186,7 +186,8 @@ def _unwire(asked: Asked) -> Iterator[Grant]:
     for target in asked.targets:
         for verb in ("get", "patch"):
             yield _on_crd(target.name, verb, "set the conversion strategy None")
-        yield from _on_objects(asked, target, "list", why="prove that no object needs the webhook")
+        for verb in ("list", "get"):
+            yield from _on_objects(asked, target, verb, why="prove that no object needs the webhook")
     without = "it does not notice that they would wire the CRD again"
     yield _on(CONVERSION_RULES, "list", "see whether ConversionRules keep the CRD wired", optional=without)
     if asked.own_ca is None:

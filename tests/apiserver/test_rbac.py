@@ -415,6 +415,7 @@ async def test_a_webhook_is_looked_at_and_taken_away(
             await _look_at_a_stuck_namespace(accounts, cluster, audit[1])
 
             await provider.delete(GATEWAYS, "v1", "a")
+            await provider.create(GATEWAYS, "v1", "same-at-every-version", {})
             await secrets(cluster, there=True)
             await labelled(cluster)
             rights = grants([Command.UNWIRE], Asked(crds=(GATEWAYS,), own_ca=own, url=url))

@@ -161,7 +161,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- range . }}
 - apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
   resources: [{{ regexFind "^[^.]*" . | quote }}]
-  verbs: [list]
+  verbs: [list, get]
 {{- end }}
 # Optional: to see whether ConversionRules would wire a CRD again.
 - apiGroups: [restow.dev]
