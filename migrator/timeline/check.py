@@ -180,6 +180,9 @@ class _Check:
     def _stored(self, version: str, release: int) -> Iterator[TimelineFinding]:
         stored = () if self.observed is None else self.observed.stored.get(release, ())
         if version in stored and not self._place(version, release).storage:
-            problem = f"{version} is in status.storedVersions and is not the storage version"
+            problem = (
+                f"{version} cannot be removed yet: status.storedVersions names it, or no proof shows that no object is "
+                "stored at it"
+            )
             fix = f"Run restow migrate {self._crd}"
             yield self._finding("due", release, version, problem, fix)

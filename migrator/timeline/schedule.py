@@ -5,7 +5,7 @@ Both become a table with a row per release and a column per version, as in the i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
@@ -44,7 +44,7 @@ class ObservedVersions:
 
     Attributes:
         places: the states by the release's index in the policy's list, then by version.
-        stored: the versions of ``status.storedVersions``, by the same keys; empty for manifests.
+        stored: versions that cannot be removed before a migration, by the same keys; empty for manifests.
     """
 
     crd: str
@@ -66,15 +66,22 @@ class ObservedVersions:
         return any(version in places for places in self.places.values())
 
 
-def observe(crds: Iterable[tuple[int, Crd]]) -> tuple[ObservedVersions, ...]:
-    """Group CRDs, each with its release's index in the policy's list, by name."""
+def observe(
+    crds: Iterable[tuple[int, Crd]], may_be_stored: Callable[[Crd], Iterable[str]]
+) -> tuple[ObservedVersions, ...]:
+    """Group CRDs, each with its release's index in the policy's list, by name.
+
+    An API server refuses to remove a version that ``status.storedVersions`` names, but removes an unserved version with
+    objects that it does not name. Therefore ``may_be_stored`` (``decide.proof``) decides about unserved versions.
+    """
     places: dict[str, dict[int, Mapping[str, VersionState]]] = {}
     stored: dict[str, dict[int, tuple[str, ...]]] = {}
     for release, crd in crds:
         places.setdefault(crd.name, {})[release] = MappingProxyType(
             {version.name: VersionState(served=version.served, storage=version.storage) for version in crd.versions}
         )
-        stored.setdefault(crd.name, {})[release] = crd.stored_versions
+        unserved = [name for name in may_be_stored(crd) if name not in crd.served] if crd.uid else []
+        stored.setdefault(crd.name, {})[release] = tuple(dict.fromkeys((*crd.stored_versions, *unserved)))
     return tuple(
         ObservedVersions(name, MappingProxyType(found), MappingProxyType(stored[name]))
         for name, found in sorted(places.items())

@@ -12,7 +12,7 @@ from restow.cli import options
 from restow.cli.exits import Exit
 from restow.cli.printing import counted, print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
-from restow.migrator import MigrationPlan, find_old_references, list_crds, plan, read_crd, what_is_proved
+from restow.migrator import MigrationPlan, find_old_references, list_crds, may_be_stored, plan, read_crd, what_is_proved
 from restow.migrator.references.verdict import not_looked_at, standing
 
 DEFAULT_SAMPLE = 100
@@ -187,13 +187,13 @@ def _row(found: MigrationPlan) -> tuple[str, ...]:
 def reasons(found: MigrationPlan) -> list[str]:
     """Return sentences: why each phase is due, and what happens to the entries of which managers."""
     crd, said = found.crd, []
-    old = [name for name in crd.stored_versions if name != crd.storage.name]
-    doubt = what_is_proved(crd).doubt
-    if old and doubt:
-        said.append(f"objects may be stored at {', '.join(old)}; all are to be written at {crd.storage.name}")
+    unpruned, doubt = crd.stored_versions != (crd.storage.name,), what_is_proved(crd).doubt
+    if unpruned and doubt:
+        old = ", ".join(name for name in may_be_stored(crd) if name != crd.storage.name)
+        said.append(f"objects may be stored at {old}; all are to be written at {crd.storage.name}")
     elif doubt:
         said.append(f"{doubt}; all are to be written at {crd.storage.name}")
-    elif old:
+    elif unpruned:
         said.append(f"every object is proved to be stored at {crd.storage.name}; status.storedVersions is to be pruned")
     for (version, policy), count in sorted(found.entries.items()):
         said.append(f"{count} managedFields {_entries(count)} at {version}: {_POLICIES[policy]}")

@@ -27,7 +27,15 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import Resource
-from restow.migrator import CrdStatus, FoundReferences, ListFailed, find_old_references, list_crds, read_crd
+from restow.migrator import (
+    CrdStatus,
+    FoundReferences,
+    ListFailed,
+    find_old_references,
+    list_crds,
+    may_be_stored,
+    read_crd,
+)
 from restow.migrator.requests.listfailure import explain_list_failure
 from restow.migrator.requests.passes import scan
 from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
@@ -181,7 +189,8 @@ def _plan(planned: VersionSchedule | None, at: int | None, crds: Sequence[Crd]) 
     if at is None:
         return PolicyPlan(planned, check(planned))
     known = {each.name for each in planned.policy.versions}
-    observed = observe((at, crd) for crd in crds if known & {each.name for each in crd.versions})
+    having = ((at, crd) for crd in crds if known & {each.name for each in crd.versions})
+    observed = observe(having, may_be_stored)
     return PolicyPlan(planned, check(planned, observed) if observed else (), at)
 
 

@@ -16,7 +16,7 @@ from restow.cli.printing import print_data, print_table, say
 from restow.cli.registries import load_crds
 from restow.cli.session import Session, run
 from restow.crds import Crd
-from restow.migrator import list_crds
+from restow.migrator import list_crds, may_be_stored
 from restow.migrator.timeline import (
     PolicyError,
     TimelineFinding,
@@ -119,7 +119,7 @@ def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:
 
 
 def _finish(planned: VersionSchedule, known: list[tuple[int, Crd]], first: int, form: str) -> Exit:
-    findings = check(planned, observe(known))
+    findings = check(planned, observe(known, may_be_stored))
     show(planned, findings, first, form)
     return Exit.FAILURES if findings else Exit.DONE
 

@@ -33,7 +33,7 @@ class VersionRow:
 
     Attributes:
         declared: whether the CRD's spec has the version.
-        stored: whether status.storedVersions names the version.
+        stored: whether objects may be stored at the version.
         at_most, at_least: bounds of the number of objects stored at the version, as far as the API shows it; None if
             objects could not be listed.
         owned: the number of objects with managedFields entries at the version.

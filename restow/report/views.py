@@ -353,9 +353,9 @@ def _remarks(document: ReportDocument) -> Iterator[Remark]:
         if crd.unseen:
             yield Remark(State.FAILED, "not seen", crd.name, crd.unseen)
         elif crd.stored != (crd.storage,):
-            others = ", ".join(name for name in crd.stored if name != crd.storage)
-            sentence = f"objects may be stored at {others}: run restow migrate {crd.name}"
-            yield Remark(State.DUE, "migration due", crd.name, sentence)
+            others = ", ".join(version.name for version in crd.versions if version.stored and not version.storage)
+            why = f"objects may be stored at {others}" if others else "status.storedVersions is to be pruned"
+            yield Remark(State.DUE, "migration due", crd.name, f"{why}: run restow migrate {crd.name}")
         elif crd.state is State.DUE:
             if any(owner.standing != "served" for owner in crd.owners):
                 word, why = "migration due", "entries of versions that are no longer served remain"

@@ -405,6 +405,21 @@ async def test_deletion_waits_for_a_proof(
     assert await jobs.spec("v1", "a") == {"timeout": "30s"}
 
 
+async def test_rules_that_convert_nothing_can_be_ended_by_unwire(
+    cluster: HttpCluster, jobs: Jobs, replicas: Replicas
+) -> None:
+    """The operator compares no objects, so rules of versions that stay served could not be deleted without the glass."""
+    await jobs.create("v1", "a", image="b")
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    await cluster.delete(CONVERSION_RULES, jobs.name)
+    assert (await jobs.condition("Wired", "False"))["reason"] == "DeletionBlocked"
+    ran = await asyncio.to_thread(restow, "unwire", jobs.name, "--keep-server", kubeconfig=replicas.kubeconfig)
+    assert ran.code == 0, ran.err
+    await until(lambda: gone(cluster, jobs.name), "the rules stay")
+    assert (await cluster.get(CRDS, jobs.name)).json()["spec"]["conversion"] == {"strategy": "None"}
+
+
 async def test_the_glass_can_be_broken(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
     """With the annotation rules go although they are needed; the CRD keeps its wiring for whoever converts next."""
     await jobs.declare(jobs.rules())

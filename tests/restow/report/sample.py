@@ -13,7 +13,7 @@ import yaml
 
 from restow.conversion.operate.overview import RulesOverview
 from restow.crds import Crd
-from restow.migrator import FoundReferences, NotLookedAt, ReferenceTally, sought
+from restow.migrator import FoundReferences, NotLookedAt, ReferenceTally, may_be_stored, sought
 from restow.migrator.decide.proof import ANNOTATION, proof_of_run
 from restow.migrator.model.options import Options
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
@@ -177,7 +177,9 @@ def plan(at: int | None = 5) -> PolicyPlan:
     """Cluster API's policy, and a CRD that is late in its release."""
     planned = schedule(parse_policy(yaml.safe_load(POLICY.read_text())))
     late = crd("clusters", ["v1beta1", "v1beta2"], storage="v1beta2", stored=["v1beta2"], group="cluster.x-k8s.io")
-    return PolicyPlan(planned, check(planned, observe([(at, late)])) if at is not None else check(planned), at)
+    return PolicyPlan(
+        planned, check(planned, observe([(at, late)], may_be_stored)) if at is not None else check(planned), at
+    )
 
 
 def profile_document() -> dict[str, Any]:

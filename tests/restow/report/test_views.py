@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from restow.migrator import FoundReferences, sought
@@ -145,3 +147,16 @@ def test_the_remark_says_why_a_migration_is_due(
     page = ReportDocument(made=NOW, release="1", crds=(view(made, "not proved", tally(made, *objects)),))
     remark = next(each for each in remarks(page) if each.state is State.DUE)
     assert (remark.word, remark.sentence) == (word, f"{said}: run restow migrate widgets.example.com")
+
+
+@pytest.mark.parametrize(
+    ("proof", "said"),
+    [(True, "status.storedVersions is to be pruned"), (False, f"objects may be stored at v0, {OLD}")],
+)
+def test_the_remark_names_what_the_proof_leaves_and_not_what_stored_versions_name(*, proof: bool, said: str):
+    """A version that was trimmed would be missing from the sentence that asks for a migration."""
+    made = crd("widgets", ["v0", OLD, NEW], storage=NEW, stored=[NEW], proved=proof)
+    named = replace(made, stored_versions=(OLD, NEW))
+    page = ReportDocument(made=NOW, release="1", crds=(view(named, "migration due", tally(named)),))
+    remark = next(each for each in remarks(page) if each.state is State.DUE)
+    assert remark.sentence == f"{said}: run restow migrate widgets.example.com"
