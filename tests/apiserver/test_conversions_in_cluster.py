@@ -408,7 +408,7 @@ async def test_deletion_waits_for_a_proof(
 async def test_rules_that_convert_nothing_can_be_ended_by_unwire(
     cluster: HttpCluster, jobs: Jobs, replicas: Replicas
 ) -> None:
-    """The operator compares no objects, so rules of versions that stay served could not be deleted without the glass."""
+    """The operator compares no objects, so rules of versions that stay served could not be deleted."""
     await jobs.create("v1", "a", image="b")
     await jobs.declare(jobs.rules())
     await jobs.condition("Ready", "True")
