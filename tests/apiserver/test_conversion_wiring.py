@@ -1,4 +1,7 @@
-"""Wiring on a real API server: what restow owns of a CRD, what it leaves to others, and what it refuses to do."""
+"""Wiring on a real API server: what restow owns of a CRD, what it leaves to others, and what it refuses to do.
+
+The page is docs/certificates.md.
+"""
 
 from __future__ import annotations
 

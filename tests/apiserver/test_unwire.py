@@ -1,4 +1,7 @@
-"""``restow unwire`` while ``restow serve --own-ca`` runs: the last step before a webhook is uninstalled."""
+"""``restow unwire``, the last step before a webhook is uninstalled: what it proves first, and what it removes.
+
+The page is docs/certificates.md.
+"""
 
 from __future__ import annotations
 
