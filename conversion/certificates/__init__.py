@@ -7,8 +7,7 @@ is the webhook's own certificate authority, for clusters without cert-manager.
 Public:
 
 - ``wire``, ``unwire``: add a webhook to a CRD once it answers, and remove it if that is safe; ``remove_server`` removes
-  restow's objects for a server that no CRD calls any more; ``webhook_need`` is why it is not safe, and ``MayBeStored``
-  the proof that it needs;
+  restow's objects for a server that no CRD calls any more;
 - ``install``: install or update a webhook configuration once its webhooks answer; ``stash_configuration`` is the
   configuration of the step that restores stashes, and ``stash_name`` its name; ``refusal_configuration`` and
   ``refusal_name`` are those of the step that refuses writes of values that rules would keep;
@@ -18,7 +17,6 @@ Public:
 """
 
 from restow.conversion.certificates.apply import HookProbe, Probe, Wired, install, probe_hook, read_crd, wire
-from restow.conversion.certificates.need import MayBeStored, WebhookNeed, webhook_need
 from restow.conversion.certificates.probe import probe
 from restow.conversion.certificates.unwire import Removal, Unwired, crds_of, remove_server, unwire
 from restow.conversion.certificates.wiring.clientconfig import (
@@ -52,14 +50,12 @@ __all__ = [
     "ConfigurationPlan",
     "CrdWiringPlan",
     "HookProbe",
-    "MayBeStored",
     "NotAnswering",
     "Probe",
     "Removal",
     "Service",
     "Unwired",
     "Url",
-    "WebhookNeed",
     "Wired",
     "Wiring",
     "WiringError",
@@ -81,6 +77,5 @@ __all__ = [
     "stash_configuration",
     "stash_name",
     "unwire",
-    "webhook_need",
     "wire",
 ]

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates import MayBeStored, WiringRefused
+from restow.conversion.certificates import WiringRefused
+from restow.conversion.certificates.need import MayBeStored
 from restow.conversion.certificates.wiring.crd import composite_of
 from restow.conversion.operate import gates
 from restow.conversion.operate.gates import Gate, listed, mistakes, target_of

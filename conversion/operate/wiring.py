@@ -18,16 +18,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from restow.conversion.certificates import (
-    NO_BUNDLE,
-    Address,
-    MayBeStored,
-    WiringRefused,
-    plan_configuration,
-    unwire,
-    webhook_need,
-)
+from restow.conversion.certificates import NO_BUNDLE, Address, WiringRefused, plan_configuration, unwire
 from restow.conversion.certificates.apply import read_configuration, read_definition, remove_configuration
+from restow.conversion.certificates.need import MayBeStored, webhook_need
 from restow.conversion.certificates.wiring.clientconfig import address_in, is_same_server
 from restow.conversion.certificates.wiring.configuration import bundles_of
 from restow.conversion.certificates.wiring.crd import Definition, composite_of, injector_of, resource_of_definition
