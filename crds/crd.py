@@ -134,6 +134,19 @@ class Crd:
         return Resource(self.group, version, self.plural, self.namespaced)
 
     @property
+    def unknown_stored_versions(self) -> tuple[str, ...]:
+        """Versions of status.storedVersions that are not in spec.versions.
+
+        API servers refuse every change of such a CRD but that of its status, until it is pruned.
+        """
+        return tuple(name for name in self.stored_versions if self.version(name) is None)
+
+    def named_by(self, key: str) -> tuple[str | None, str]:
+        """Return the namespace and name of the object that has this key in etcd (``ApiError.unreadable``)."""
+        *_, namespace, name = key.split("/")
+        return (namespace if self.namespaced else None), name
+
+    @property
     def fingerprint(self) -> tuple[tuple[str, bool, bool], ...]:
         """Return (name, served, storage) of every version, sorted by name.
 

@@ -67,6 +67,7 @@ __all__ = [
     "failure_in",
     "first_error",
     "http_date",
+    "left_version",
     "one_line",
     "read_json",
 ]
@@ -170,11 +171,13 @@ class ApiError(KubeError):
     Attributes:
         status: the HTTP status.
         reason: ``v1.Status.reason`` (``"Conflict"``, ``"Expired"``, …); empty for a plain-text answer.
-        message: the server's message on one line, without the key and revision that servers from 1.37 on put before
-            the reason why they cannot read an object; at most 300 characters of a plain-text answer.
+        message: the server's message on one line, of an object that it cannot read with the key and the reason; at
+            most 300 characters of a plain-text answer.
         details: the object that the error is about; fields that the server left out are empty.
         verb, target: the request, e.g. ``"patch"``, ``"widgets.example.com a/b"``.
         retry_after: the server's ``Retry-After`` in seconds, or None.
+        unreadable: the stored objects that the server cannot read: for each key in etcd, which ends in
+            ``namespace/name`` or ``name``, the reason. Servers name at most 100, and none up to Kubernetes 1.36.
     """
 
     def __init__(
@@ -195,11 +198,22 @@ class ApiError(KubeError):
         self.verb = verb
         self.target = target
         self.retry_after = retry_after
+        self.unreadable: Mapping[str, str] = {}
         super().__init__(f"{verb} {target}: {message or 'no message'} ({status}{' ' + reason if reason else ''})")
 
     @property
     def said(self) -> str:
         return self.message or str(self)
+
+    @property
+    def left_version(self) -> str:
+        """The apiVersion at which an object is stored although its CRD has left it; empty for another error."""
+        return left_version(self.message)
+
+    @property
+    def undecodable(self) -> bool:
+        """Whether the stored bytes of an object are the cause, so that a retry fails too; a webhook may recover."""
+        return bool(self.left_version or (self.unreadable and "conversion webhook" not in self.message))
 
 
 class BadRequest(ApiError):
@@ -287,7 +301,10 @@ class Invalid(ApiError):
 class TooManyRequests(ApiError):
     """429: too many requests; also "storage is (re)initializing", see ``initializing``."""
 
-    may_pass = True
+    @property
+    def may_pass(self) -> bool:  # type: ignore[override]
+        """Whether the error is temporary; a watch cache that cannot be filled needs a repair."""
+        return not self.undecodable
 
     @property
     def initializing(self) -> bool:
@@ -302,7 +319,7 @@ class ServerError(ApiError):
     def may_pass(self) -> bool:  # type: ignore[override]
         """Whether the error is temporary; some are about the request, so that a retry fails too."""
         stays = self.status in (501, 505) or any(text in self.message for text in (*TOO_LARGE, *CANNOT_CONVERT))
-        return not stays
+        return not stays and not self.undecodable
 
 
 TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
@@ -312,7 +329,10 @@ CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field no
 """Parts of messages about a managedFields entry or an object that the API server cannot convert."""
 
 
-_OF_STORAGE = re.compile(r"StorageError: corrupt object, [^/]*Key: \S*, .*?not decodable revision=\d+: ")
+_LEFT_VERSION = re.compile(r"request to convert CR from an invalid group/version: (?P<version>[\w./-]+)")
+"""Source: apiextensions ``conversion/converter.go``, from a read of an object that is stored at that version."""
+
+_UNREADABLE = re.compile(r"StorageError: corrupt object, [^/]*Key: (?P<key>\S*), .*?not decodable revision=\d+: ")
 """What API servers from 1.37 on put before the reason why they cannot read an object, once for each object.
 
 Source: apiserver's ``pkg/storage/errors.go`` and ``pkg/storage/etcd3/corrupt_obj_deleter.go``.
@@ -362,15 +382,28 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
     error = kind(
         status=status,
         reason=said.reason,
-        message=_OF_STORAGE.sub("", one_line(said.message)),
+        message=_UNREADABLE.sub(r"\g<key>: ", one_line(said.message)),
         details=said.details,
         verb=verb,
         target=target,
         retry_after=_retry_after(headers, said.details),
     )
+    error.unreadable = _unreadable(said)
     if isinstance(error, Gone) and said.metadata is not None:
         error.continue_token = said.metadata.continue_
     return error
+
+
+def _unreadable(said: _Status) -> dict[str, str]:
+    """Return the objects that cannot be read; of several ones, the message itself has only the first."""
+    causes = said.details.causes if said.details is not None else ()
+    texts = (one_line(str(text)) for text in (said.message, *(cause.get("message", "") for cause in causes)))
+    return {found["key"]: found.string[found.end() :] for found in map(_UNREADABLE.search, texts) if found}
+
+
+def left_version(reason: str) -> str:
+    """Return the apiVersion that an object is stored at and its CRD has left; empty for another reason."""
+    return found["version"] if (found := _LEFT_VERSION.search(reason)) else ""
 
 
 def failure_in(body: bytes) -> str | None:
@@ -440,8 +473,7 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def one_line(text: str, longest: int | None = None) -> str:
     """Return a text on one line, for messages that a person reads: in a table, a log line or an Event.
 
-    Messages of API servers have several lines where they quote another error: several conflicts of an apply, and from
-    Kubernetes 1.37 on objects that cannot be decoded (apiserver's ``pkg/storage/etcd3/corrupt_obj_deleter.go``).
+    Messages of API servers have several lines where they quote several errors, such as the conflicts of an apply.
 
     Args:
         text: any text.

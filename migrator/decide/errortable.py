@@ -65,6 +65,9 @@ server that does not serve the version."""
 INITIALIZING_ATTEMPTS = 5
 """Attempts after "storage is (re)initializing", which lasts as long as one object cannot be converted."""
 
+UNDECODABLE_ATTEMPTS = 3
+"""Attempts after an object that cannot be decoded: an API server that follows a change of the CRD decodes it soon."""
+
 REVIEW_ATTEMPTS = 4
 """Attempts of a review that the webhook fails: one of its objects may be the cause, and other objects wait."""
 
@@ -191,6 +194,10 @@ def is_outage(error: KubeError) -> bool:
 
 def _transient(error: KubeError, attempt: int) -> ErrorOutcome | None:
     """Return a row for temporary errors, as long as attempts are left."""
+    if isinstance(error, ApiError) and error.undecodable:
+        if attempt >= UNDECODABLE_ATTEMPTS:
+            return None
+        return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), attempts=UNDECODABLE_ATTEMPTS)
     if isinstance(error, TooManyRequests) and error.initializing:
         if attempt < INITIALIZING_ATTEMPTS:
             return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), attempts=INITIALIZING_ATTEMPTS)

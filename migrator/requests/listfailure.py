@@ -1,19 +1,21 @@
-"""Find the object whose conversion fails a list, because the API server does not name the object in its error.
+"""Name the objects that fail a list, and say what to do.
 
-A list stops at the first object that cannot be converted to the requested version. The search halves the page that
-failed until a page of one object fails, and continues the same list at another served version to read that object's
-name. The number of requests is bounded, and so is the time.
+From Kubernetes 1.37 on, the API server names them. Before, a list stops at the first object that cannot be converted to
+the requested version. The search halves the page that failed until a page of one object fails, and continues the same
+list at another served version to read that object's name. The number of requests is bounded, and so is the time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError, one_line
+from restow.kube.resources import qualified_name
 from restow.kube.retry import without_retries
 from restow.migrator.model.report import Requests
 from restow.migrator.requests.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
@@ -42,14 +44,30 @@ async def explain_list_failure(
     """
     if not conversion_failed(failure) or failure.page is None:
         return failure
-    named = ""
-    if not any(text in str(failure) for text in CONVERTER_OUT_OF_REACH):  # otherwise no object is the cause
+    named, is_away = "", any(text in str(failure) for text in CONVERTER_OUT_OF_REACH)
+    if not is_away and isinstance(failure.__cause__, ApiError) and failure.__cause__.unreadable:
+        named = _named(crd, failure.__cause__.unreadable, str(failure))
+    elif not is_away:
         search = _FailureSearch(without_retries(cluster), crd, failure.page, requests or Requests())
         with contextlib.suppress(TimeoutError, KubeError, _EnoughError):
             async with asyncio.timeout(_TIME):
                 await search.run()
         named = search.sentence(str(failure))
     return help_to_list(crd, failure, named)
+
+
+def _named(crd: Crd, unreadable: Mapping[str, str], failure: str) -> str:
+    """Return a sentence with the objects that an API server named as unreadable, a few by name."""
+    names = [qualified_name(*crd.named_by(key)) for key in unreadable]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    because = _because(next(iter(unreadable.values())), failure)
+    return f"{', '.join(names[:MOST_NAMED])}{more} cannot be converted to {crd.storage.name}{because}"
+
+
+def _because(said: str, failure: str) -> str:
+    """Return an API server's message in parentheses, unless the failure already has it."""
+    said = one_line(said, _LONGEST)
+    return f" ({said})" if said and said.removesuffix("…") not in failure else ""
 
 
 class _EnoughError(Exception):
@@ -143,8 +161,7 @@ class _FailureSearch:
     def sentence(self, failure: str) -> str:
         """Return a sentence that names the objects."""
         storage = self.crd.storage.name
-        said = one_line(self.said, _LONGEST)
-        because = f" ({said})" if said and said.removesuffix("…") not in failure else ""
+        because = _because(self.said, failure)
         names = [name for name in self.names if name]
         bound = "" if self.ended else f"; the search ended after {self.sent} requests"
         if names:
@@ -177,6 +194,15 @@ def help_to_list(crd: Crd, failure: ListFailed, named: str = "") -> ListFailed:
         return failure
     said = str(failure).rstrip(".")
     said = f"{said}: {named}" if named else said
+    cause = failure.__cause__
+    if isinstance(cause, ApiError) and cause.left_version:
+        left = cause.left_version.split("/")[-1]
+        return ListFailed(
+            f"{said}. {crd.name} does not have the version {left} any more, so API servers cannot read what is stored "
+            f"at it: put {left} back into spec.versions (served: false is enough) and run again with --ignore-mark, or "
+            f"delete these objects. restow doctor {crd.name} prints both commands",
+            failure.page,
+        )
     if crd.strategy != "Webhook":
         return ListFailed(said, failure.page, unreachable=failure.unreachable)
     return ListFailed(

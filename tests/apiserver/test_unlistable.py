@@ -72,7 +72,16 @@ async def migrate(cluster: HttpCluster, kind: ConvertedKind, **options: object) 
     return await Migration(cluster, chosen, chance=Impatient()).migrate(kind.name)
 
 
+@pytest.fixture
+def servers(request: pytest.FixtureRequest) -> None:
+    """API servers that name objects, or those up to Kubernetes 1.36 that do not."""
+    if request.param == "unnamed":
+        request.getfixturevalue("unnamed")
+
+
+@pytest.mark.parametrize("servers", ["as they are", "unnamed"], indirect=True)
 @pytest.mark.parametrize("name", ["w00", "w07", "w19"], ids=["first", "in the middle", "last"])
+@pytest.mark.usefixtures("servers")
 async def test_the_object_is_named_by_every_command(
     name: str, kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster
 ) -> None:
@@ -95,13 +104,32 @@ async def test_a_selector_does_not_hide_it(kind: ConvertedKind, webhook: Webhook
     assert "out of order for w07" in report.unfinished
 
 
-async def test_several_are_named(kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster) -> None:
+@pytest.fixture
+def unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """API servers up to Kubernetes 1.36 name no object."""
+    monkeypatch.setattr("restow.kube.errors._unreadable", lambda _said: {})
+
+
+@pytest.mark.usefixtures("unnamed")
+async def test_several_are_found(kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster) -> None:
     """Whoever repairs one after the other waits for a run each time."""
     await hide(kind, webhook, refusing("w03", "w04", "w11"))
     report = await migrate(cluster, kind)
     assert "default/w03, default/w04, default/w11 and perhaps more cannot be converted to v2" in report.unfinished
 
 
+@pytest.mark.kubernetes_since("1.37", "the API server names the objects")
+async def test_several_that_the_api_server_names_cost_no_search(
+    kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster
+) -> None:
+    """Dozens of lists of an API server in trouble would find out what its answer says."""
+    await hide(kind, webhook, refusing("w03", "w04", "w11", "w12"))
+    report = await migrate(cluster, kind)
+    assert "default/w03, default/w04, default/w11 and 1 more cannot be converted to v2" in report.unfinished
+    assert report.requests.list - report.requests.retried == 1
+
+
+@pytest.mark.usefixtures("unnamed")
 async def test_the_search_is_bounded(
     kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

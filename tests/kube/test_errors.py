@@ -85,15 +85,42 @@ def test_a_message_of_several_lines_is_told_on_one() -> None:
     assert isinstance(invalid, Invalid) and invalid.findings == "spec: Invalid value: is wrong"
 
 
-def test_the_reason_why_an_object_cannot_be_read_comes_first() -> None:
-    """Where a message is cut, its reader would see the API server's bookkeeping and not the reason."""
-    before = "Internal error occurred: failed to read one or more widgets.example.com from the storage: "
-    each = (
-        "StorageError: corrupt object, Code: 6, Key: /registry/example.com/widgets/a/w, ResourceVersion: 0, "
-        "AdditionalErrorMsg: object not decodable revision=294: conversion webhook failed: out of order"
+def unreadable(name: str, why: str) -> str:
+    """An API server's message about an object that it cannot read."""
+    return (
+        f"StorageError: corrupt object, Code: 7, Key: /registry/example.com/widgets/a/{name}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: object not decodable revision=294: {why}"
     )
-    found = error(500, status_body(reason="InternalError", message=f"{before}[{each},\n {each}]"))
-    assert found.said == f"{before}[conversion webhook failed: out of order, conversion webhook failed: out of order]"
+
+
+LEFT = "request to convert CR from an invalid group/version: example.com/v0"
+REFUSED = "conversion webhook for example.com/v2, Kind=Widget failed: out of order"
+FAILED = "failed to read one or more widgets.example.com from the storage: "
+
+
+@pytest.mark.parametrize(
+    ("status", "why", "left", "passes"),
+    [
+        (500, LEFT, "example.com/v0", False),
+        (429, LEFT, "example.com/v0", False),
+        (500, "invalid character 'x' looking for beginning of value", "", False),
+        (500, REFUSED, "", True),
+    ],
+)
+def test_an_object_that_cannot_be_read_is_named(status: int, why: str, left: str, passes: bool) -> None:
+    """Its reader would search thousands of objects; and a Job would try for hours what no retry repairs."""
+    causes = [{"message": unreadable(name, why), "field": name} for name in ("w", "x")]
+    message = f"{FAILED}{unreadable('w', why)} (and 1 more)"
+    found = error(status, status_body(reason="StorageReadError", message=message, details={"causes": causes}))
+    assert found.said == f"{FAILED}/registry/example.com/widgets/a/w: {why} (and 1 more)"
+    assert found.unreadable == {f"/registry/example.com/widgets/a/{name}": why for name in ("w", "x")}
+    assert (found.left_version, found.may_pass) == (left, passes)
+
+
+def test_a_server_before_1_37_names_no_object() -> None:
+    """The version that has left is the cause there too, and a retry does not bring it back."""
+    found = error(500, status_body(reason="InternalError", message=LEFT))
+    assert (found.unreadable, found.left_version, found.may_pass) == ({}, "example.com/v0", False)
 
 
 def test_a_long_line_is_cut() -> None:

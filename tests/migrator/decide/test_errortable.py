@@ -13,9 +13,11 @@ from restow.migrator.decide.errortable import (
     ATTEMPTS,
     FORBIDDEN_ATTEMPTS,
     INITIALIZING_ATTEMPTS,
+    UNDECODABLE_ATTEMPTS,
     UNKNOWN_ATTEMPTS,
     ErrorAction,
     ErrorOutcome,
+    is_transient,
     of_list_error,
     of_write_error,
 )
@@ -71,6 +73,8 @@ INITIALIZING = answered(429, "storage is (re)initializing", reason="TooManyReque
 INITIALIZING_SILENT = answered(429, "storage is (re)initializing", reason="TooManyRequests")
 INITIALIZING_FOR_A_DAY = answered(429, "storage is (re)initializing", retry_after="86400")
 BROKEN = answered(500, "conversion webhook failed", reason="InternalError")
+LEFT = answered(500, "request to convert CR from an invalid group/version: example.com/v0", reason="InternalError")
+INITIALIZING_LEFT = answered(429, f"storage is (re)initializing: {LEFT.message}", reason="TooManyRequests")
 CANNOT_CONVERT = answered(500, "request to convert CR to an invalid group/version: example.com/v0")
 NOT_DECLARED = answered(500, ".spec.size: field not declared in schema", reason="InternalError")
 TOO_LARGE_FOR_ETCD = answered(500, "etcdserver: request is too large")
@@ -124,6 +128,8 @@ TRIES = range(1, 2 * ATTEMPTS)
         ("INITIALIZING", ErrorOutcome(ErrorAction.RETRY, wait=1.0)),
         ("INITIALIZING_SILENT", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("INITIALIZING_FOR_A_DAY", ErrorOutcome(ErrorAction.RETRY, wait=60.0)),
+        ("LEFT", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
+        ("INITIALIZING_LEFT", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("BROKEN", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("BROKEN_FOR_3S", ErrorOutcome(ErrorAction.RETRY, wait=3.0)),
         ("BAD_GATEWAY", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
@@ -205,6 +211,7 @@ def test_a_name_that_is_taken_again_and_again_is_a_conflict() -> None:
     [
         ("NOT_SERVED", UNKNOWN_ATTEMPTS),
         ("INITIALIZING", INITIALIZING_ATTEMPTS),
+        ("LEFT", UNDECODABLE_ATTEMPTS),
         ("NO_RIGHT", FORBIDDEN_ATTEMPTS),
         ("BUSY", ATTEMPTS),
         ("REFUSED", ATTEMPTS),
@@ -236,6 +243,15 @@ def test_a_failure_names_its_cause(name: str, reason: str, message: str) -> None
     """A row of the report that says neither what failed nor why cannot be acted on."""
     outcome = of_write(ERRORS[name], ATTEMPTS)
     assert outcome.reason == reason and outcome.message.startswith(message)
+
+
+@pytest.mark.parametrize("error", [LEFT, INITIALIZING_LEFT], ids=["list", "watch cache"])
+def test_what_cannot_be_decoded_is_not_waited_for(error: ApiError) -> None:
+    """A run of a Job would wait for minutes, and the Job for hours, for a version that does not come back by itself."""
+    assert of_list_error(error, attempt=UNDECODABLE_ATTEMPTS - 1).action is ErrorAction.RETRY
+    outcome = of_list_error(error, attempt=UNDECODABLE_ATTEMPTS)
+    assert (outcome.action, outcome.message) == (ErrorAction.FAIL, error.message)
+    assert not is_transient(error)
 
 
 @pytest.mark.parametrize("of_error", [of_write, of_list_error], ids=["write", "list"])

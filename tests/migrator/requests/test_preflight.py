@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from restow.crds import Crd
+from restow.kube.errors import api_error
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.model.options import Options, Phase
-from restow.migrator.requests.lister import ListFailed
-from restow.migrator.requests.listfailure import help_to_list
+from restow.migrator.requests.lister import FailedPage, ListFailed
+from restow.migrator.requests.listfailure import explain_list_failure, help_to_list
 from restow.migrator.requests.passes import page_size
 from restow.migrator.requests.preflight import of_missing, permissions, refusal
+from tests.memory.cluster import MemoryCluster
 from tests.migrator import builders as b
 
 
@@ -112,3 +116,20 @@ def test_a_list_that_fails_for_its_conversion_says_what_to_do(crd: Crd, said: st
     found = str(help_to_list(crd, ListFailed(said)))
     assert found.startswith(said)
     assert ("check that the conversion webhook of widgets.example.com runs" in found) is helped
+
+
+@pytest.mark.parametrize("webhook", [False, True])
+async def test_a_version_that_left_is_named_with_both_cures(webhook: bool) -> None:
+    """Advice on the webhook would send people the wrong way, and an error out of reach sends a Job on for hours."""
+    key = "StorageError: corrupt object, Code: 7, Key: /registry/example.com/widgets/{}, ResourceVersion: 0, "
+    said = "AdditionalErrorMsg: object not decodable revision=3: request to convert CR from an invalid group/version: "
+    causes = [{"message": f"{key.format(name)}{said}example.com/v0"} for name in ("a/w", "a/x", "b/y", "b/z")]
+    body = json.dumps({"kind": "Status", "message": causes[0]["message"], "details": {"causes": causes}}).encode()
+    failure = ListFailed("the list failed", FailedPage(None, "", 500), unreachable="the server")
+    failure.__cause__ = api_error(status=500, body=body, headers={}, verb="list", target="widgets.example.com")
+    failure.args = (f"the list failed: {failure.__cause__}",)
+    found = await explain_list_failure(MemoryCluster(), b.crd(webhook=webhook), failure)
+    assert "a/w, a/x, b/y and 1 more cannot be converted to v2" in str(found)
+    assert "put v0 back into spec.versions (served: false is enough) and run again with --ignore-mark" in str(found)
+    assert str(found).endswith("or delete these objects. restow doctor widgets.example.com prints both commands")
+    assert "conversion webhook" not in str(found) and not found.unreachable
