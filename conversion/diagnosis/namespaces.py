@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.conversion.certificates.need import MayBeStored
-from restow.conversion.diagnosis.doctor import MOST_OBJECTS, diagnose
-from restow.conversion.diagnosis.problems import CrdDiagnosis, CrdProblem, ProblemKind, names, namespace_waits
+from restow.conversion.diagnosis.doctor import MOST_OBJECTS, Examine, diagnose
+from restow.conversion.diagnosis.problems import names, namespace_waits
 from restow.crds import Crd
+from restow.crds.problems import CrdDiagnosis, CrdProblem, ProblemKind
 from restow.kube import Cluster
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, NAMESPACES
@@ -61,14 +62,14 @@ class NamespaceDiagnosis:
 
 
 async def diagnose_namespace(
-    cluster: Cluster, name: str, may_be_stored: MayBeStored, *, most: int = MOST_OBJECTS
+    cluster: Cluster, name: str, may_be_stored: MayBeStored, examine: Examine, *, most: int = MOST_OBJECTS
 ) -> NamespaceDiagnosis:
     """Find out why a namespace is not deleted.
 
     Args:
         cluster: the API server.
         name: the name of the namespace.
-        may_be_stored: ``restow.migrator.may_be_stored``.
+        may_be_stored, examine: see ``diagnose``.
         most: the most objects of a CRD to read one by one at each version.
 
     Raises:
@@ -84,7 +85,7 @@ async def diagnose_namespace(
         async for page in list_pages(cluster, CRDS, limit=_PAGE):
             crds = [Crd.from_document(item | _TYPE) for item in page]
             found += [crd for crd in crds if any(names(crd, message) for message in waits.values())]
-    diagnosed = [await diagnose(cluster, crd.name, may_be_stored, most=most) for crd in found]
+    diagnosed = [await diagnose(cluster, crd.name, may_be_stored, examine, most=most) for crd in found]
     return NamespaceDiagnosis(name, deleting, tuple(diagnosed), tuple(unattributed(name, waits, found)))
 
 

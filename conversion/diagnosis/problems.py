@@ -10,21 +10,20 @@ Pure.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from restow.conversion.certificates.wiring.clientconfig import Address, Service
 from restow.conversion.certificates.wiring.crd import injector_of
 from restow.crds import Crd
+from restow.crds.problems import CrdProblem, ProblemKind
+from restow.kube.resources import qualified_name
 
 __all__ = [
-    "CrdDiagnosis",
-    "CrdProblem",
-    "ProblemKind",
     "called",
+    "left_version_problem",
     "names",
     "namespace_problem",
     "namespace_waits",
@@ -38,77 +37,12 @@ __all__ = [
 _REFUSED: Final = re.compile(r"conversion webhook for \S+, Kind=\w+ failed: (?P<why>.*)", re.DOTALL)
 _CALL: Final = re.compile(r'Post "[^"]*": (?P<why>.*)', re.DOTALL)
 _UNTRUSTED: Final = ("x509:", "tls: failed to verify", "certificate has expired", "unable to load root certificates")
+_NAMED: Final = 5  # the most objects that a sentence names
 _NOT_FOUND: Final = re.compile(r'service "[^"]*" not found')
 
 
-class ProblemKind(StrEnum):
-    """The kind of a problem, for programs."""
-
-    NOT_SERVED = "NotServed"
-    DELETION_STUCK = "DeletionStuck"
-    STORED_VERSION_UNKNOWN = "StoredVersionUnknown"
-    MIGRATION_DUE = "MigrationDue"
-    WEBHOOK_UNREACHABLE = "WebhookUnreachable"
-    CERTIFICATE_NOT_TRUSTED = "CertificateNotTrusted"
-    OBJECT_NOT_CONVERTIBLE = "ObjectNotConvertible"
-    NOT_READABLE = "NotReadable"
-    NAMESPACE_STUCK = "NamespaceStuck"
-
-
-@dataclass(frozen=True, slots=True)
-class CrdProblem:
-    """One problem.
-
-    Attributes:
-        kind: the kind of problem, for programs.
-        what: the problem, a sentence.
-        effect: the affected clients and the effect on them, a sentence.
-        command: the command that fixes the problem, or that shows the cause; empty if there is none.
-        remedy: the effect of the command, or the alternative, a sentence.
-    """
-
-    kind: ProblemKind
-    what: str
-    effect: str
-    command: str
-    remedy: str
-
-    def to_json(self) -> dict[str, str]:
-        """Return the problem as data."""
-        return {"kind": self.kind.value, "what": self.what, "effect": self.effect} | {
-            "command": self.command,
-            "remedy": self.remedy,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class CrdDiagnosis:
-    """The diagnosis of a CRD.
-
-    Attributes:
-        crd: its name.
-        problems: the problems; the first one should be solved first.
-        looked_at: the checks that found no problem, each a sentence.
-        not_seen: the checks that were not possible, each a sentence.
-    """
-
-    crd: str
-    problems: tuple[CrdProblem, ...]
-    looked_at: tuple[str, ...] = ()
-    not_seen: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the diagnosis as data."""
-        return {
-            "crd": self.crd,
-            "problems": [each.to_json() for each in self.problems],
-            "lookedAt": list(self.looked_at),
-            "notSeen": list(self.not_seen),
-        }
-
-
 def of_crd(crd: Crd) -> Iterator[CrdProblem]:
-    """Yield the problems that the CRD itself shows."""
+    """Yield the problems that the conditions of the CRD show."""
     accepted = crd.conditions.get("NamesAccepted")
     if not crd.established and not crd.terminating:
         why = accepted.message if accepted is not None and not crd.names_accepted else ""
@@ -118,24 +52,6 @@ def of_crd(crd: Crd) -> Iterator[CrdProblem]:
             "Its objects can be neither read nor written.",
             f"kubectl get crd {crd.name} -o jsonpath='{{.status.conditions}}'",
             "Choose names that no other CRD has, or delete the other CRD.",
-        )
-    unknown = [name for name in crd.stored_versions if crd.version(name) is None]
-    if unknown:
-        yield CrdProblem(
-            ProblemKind.STORED_VERSION_UNKNOWN,
-            f"status.storedVersions of {crd.name} has {unknown[0]}, which spec.versions does not have any more",
-            f"Objects that are stored at {unknown[0]} cannot be decoded: reads and lists fail.",
-            f"restow migrate {crd.name}",
-            f"First put {unknown[0]} back into spec.versions, with served: false; then the command rewrites them.",
-        )
-    elif len(crd.stored_versions) > 1:
-        old = ", ".join(name for name in crd.stored_versions if name != crd.storage.name)
-        yield CrdProblem(
-            ProblemKind.MIGRATION_DUE,
-            f"objects of {crd.name} may still be stored at {old}",
-            f"Each read of such an object calls for a conversion, and {old} cannot be removed.",
-            f"restow migrate {crd.name}",
-            f"It stores every object at {crd.storage.name} and trims status.storedVersions.",
         )
     stuck = crd.conditions.get("Terminating")
     if crd.terminating:
@@ -216,17 +132,69 @@ def _repair(crd: Crd, server: Address | None, why: str, *, untrusted: bool) -> t
     )
 
 
-def object_problem(crd: Crd, version: str, namespace: str | None, name: str, message: str) -> CrdProblem:
-    """Return the problem for an object that cannot be converted to a version."""
+def object_problem(crd: Crd, version: str, metadata: Mapping[str, Any], message: str) -> CrdProblem:
+    """Return the problem for an object that cannot be converted to a version, with the managers that need it."""
+    namespace, name = metadata.get("namespace"), metadata["name"]
     within = f"-n {namespace} " if namespace else ""
-    qualified = f"{namespace}/{name}" if namespace else name
+    at = crd.storage.name
+    if version == at:  # it is stored at an older version
+        at = next((other for other in crd.served if other != version), at)
+    entries, api_version = metadata.get("managedFields") or (), f"{crd.group}/{version}"
+    managers = ", ".join(sorted({entry["manager"] for entry in entries if entry["apiVersion"] == api_version}))
+    applies = (
+        f" Every server-side apply of this object fails too, because its managedFields have entries at {version}, of "
+        f"{managers}."
+    )
     return CrdProblem(
         ProblemKind.OBJECT_NOT_CONVERTIBLE,
-        f"{crd.kind} {qualified} cannot be converted to {version}: {refusal(message)}",
-        f"Every list and watch of {crd.plural} at {version} fails with it, for all users.",
-        f"kubectl {within}edit {crd.plural}.{crd.storage.name}.{crd.group} {name}",
-        f"It opens the object as it is stored ({crd.storage.name}), so that the field can be corrected.",
+        f"{crd.kind} {qualified_name(namespace, name)} cannot be converted to {version}: {refusal(message)}",
+        f"Every list and watch of {crd.plural} at {version} fails with it, for all users.{applies if managers else ''}",
+        f"kubectl {within}edit {crd.plural}.{at}.{crd.group} {name}",
+        f"It opens the object as it is stored ({at}), so that the field can be corrected.",
     )
+
+
+def left_version_problem(crd: Crd, api_version: str, keys: Sequence[str]) -> CrdProblem:
+    """Return the problem for objects that are stored at a version that the CRD does not have any more.
+
+    Args:
+        crd: the CRD.
+        api_version: that version.
+        keys: the keys in etcd of the objects; empty if the API server names none.
+    """
+    left, storage = api_version.removeprefix(f"{crd.group}/"), crd.storage.name
+    found = [crd.named_by(key) for key in keys]
+    shown = ", ".join(qualified_name(*each) for each in found[:_NAMED]) or "(one that the API server does not name)"
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    are = "are" if len(found) > 1 else "is"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    back = dict.fromkeys((left, *crd.unknown_stored_versions))
+    versions = [{"name": name, "served": False, "storage": False, "schema": schema} for name in back]
+    patch = json.dumps([{"op": "add", "path": "/spec/versions/-", "value": version} for version in versions])
+    webhook = f" Its conversion webhook must convert {left}." if crd.strategy == "Webhook" else ""
+    remedy = (
+        f"It puts {', '.join(back)} back, unserved and with any fields, and stores every object at {storage}.{webhook} "
+        f"restow ready {crd.name} --drop {left} then says whether {left} may go again."
+    )
+    if found:
+        remedy += (
+            " Or delete the objects without reading them, past finalizers and admission (from Kubernetes 1.37 on; it "
+            "takes the right unsafe-delete-ignore-read-errors):"
+        )
+    return CrdProblem(
+        ProblemKind.OBJECT_OF_LEFT_VERSION,
+        f"{crd.kind} {shown}{more} {are} stored at {left}, which {crd.name} does not have any more",
+        "Such an object cannot be read, changed or deleted, nor can its namespace, and every list and watch of its "
+        "kind fails, for all users.",
+        f"kubectl patch crd {crd.name} --type=json -p '{patch}' && restow migrate {crd.name} --ignore-mark",
+        remedy,
+        tuple(_unsafe_delete(crd, *each) for each in found),
+    )
+
+
+def _unsafe_delete(crd: Crd, namespace: str | None, name: str) -> str:
+    path = crd.resource_at(crd.storage.name).path(namespace, name)
+    return f"kubectl delete --raw '{path}?ignoreStoreReadErrorWithClusterBreakingPotential=true'"
 
 
 def unreadable(crd: Crd, version: str, message: str) -> CrdProblem:

@@ -20,7 +20,7 @@ from restow.migrator.decide.proof import may_be_stored, reencoding_due
 from restow.migrator.model.options import ManagedFields, Options, Phase, Scope
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 
-__all__ = ["entry_policies", "hazard_warnings", "undeclared_defaults"]
+__all__ = ["entry_policies", "hazard_warnings", "is_at", "undeclared_defaults"]
 
 
 _SHOWN = 5
@@ -29,10 +29,11 @@ _SHOWN = 5
 def undeclared_defaults(old: Schema, new: Schema) -> tuple[str, ...]:
     """Return the paths where a version has a default that an older one would prune."""
     unknown = dropped_fields(new, old)
-    return tuple(path for path in added_defaults(old, new) if any(_is_at(path, place) for place in unknown))
+    return tuple(path for path in added_defaults(old, new) if any(is_at(path, place) for place in unknown))
 
 
-def _is_at(path: str, place: str) -> bool:
+def is_at(path: str, place: str) -> bool:
+    """Return whether a path is a place, or below it."""
     return path.startswith(place) and path[len(place) :][:1] in ("", ".", "[", "{")
 
 

@@ -22,10 +22,10 @@ from restow.migrator.model.watermark import Watermark, valid_watermark
 from restow.migrator.requests.crdaccess import annotate, patch_stored_versions
 from restow.migrator.requests.preflight import Permission, missing
 
-__all__ = ["no_mark", "rehearse_mark", "rehearse_writes"]
+__all__ = ["LAST_APPLIED", "no_mark", "rehearse_mark", "rehearse_writes"]
 
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def no_mark(crd: Crd, said: str) -> str:
@@ -46,9 +46,9 @@ def _way_out(crd: Crd, said: str) -> str:
     if "cannot patch resource" in said:
         return f"Grant the user that migrates the right to patch {CRDS.describe(name=crd.name)}"
     if "metadata.annotations: Too long" in said:
-        if _LAST_APPLIED in crd.annotations:
+        if LAST_APPLIED in crd.annotations:
             return (
-                f"Remove the annotation of kubectl apply (kubectl annotate crd {crd.name} {_LAST_APPLIED}-), apply the "
+                f"Remove the annotation of kubectl apply (kubectl annotate crd {crd.name} {LAST_APPLIED}-), apply the "
                 "CRD with kubectl apply --server-side from then on"
             )
         largest = max(crd.annotations, key=lambda name: len(crd.annotations[name]))
@@ -114,7 +114,8 @@ def _writes(cluster: Cluster, crd: Crd, options: Options, *, rewritten: bool) ->
         versions = (*added, *crd.stored_versions)
         yield "putting versions back into status.storedVersions", _stored(cluster, crd, versions)
     taken = Watermark.taken(crd, crd.resource_version, options.settle_s)
-    if taken is not None and reencoding_due(crd, options) and valid_watermark(crd, options.settle_s) is None:
+    due = reencoding_due(crd, options) and not crd.unknown_stored_versions
+    if taken is not None and due and valid_watermark(crd, options.settle_s) is None:
         yield _WATERMARK, annotate(cluster, crd, {WATERMARK: taken.encode()}, dry_run=True)
     if added or crd.stored_versions != exact:
         yield "the prune of status.storedVersions", _stored(cluster, crd, exact)
@@ -126,6 +127,8 @@ def _stored(cluster: Cluster, crd: Crd, versions: tuple[str, ...]) -> _Write:
 
 
 async def _mark(cluster: Cluster, crd: Crd, options: Options, *, rewritten: bool) -> str:
+    if crd.unknown_stored_versions:  # the prune, which comes first, makes it possible
+        return ""
     proof = proof_of_run(crd, crd, options)
     mark = {} if proof is None else annotations_of_mark(crd, proof, rewritten=rewritten)
     return await annotate(cluster, crd, mark, unchanged=True, dry_run=True)

@@ -21,6 +21,7 @@ from restow.conversion.diagnosis import (
     diagnose_namespace,
 )
 from restow.migrator import may_be_stored
+from restow.migrator.planning.diagnosis import CrdExamination
 
 
 @click.command("doctor")
@@ -60,11 +61,11 @@ def command(name: str, namespace: str | None, objects: int, output: str, connect
     async def look(session: Session) -> Exit:
         if namespace:
             await require_namespace(session, namespace)
-            waits = await diagnose_namespace(session.cluster, namespace, may_be_stored, most=objects)
+            waits = await diagnose_namespace(session.cluster, namespace, may_be_stored, CrdExamination, most=objects)
             _show_namespace(waits, output)
             return Exit.DONE if waits.well else Exit.FAILURES
         try:
-            found = await diagnose(session.cluster, name, may_be_stored, most=objects)
+            found = await diagnose(session.cluster, name, may_be_stored, CrdExamination, most=objects)
         except WiringRefused as error:
             raise InputError(str(error)) from error
         _show(found, output)
@@ -109,6 +110,8 @@ def _list(problems: Sequence[CrdProblem]) -> None:
         print_sentence(problem.remedy, first=indent, then=indent)
         if problem.command:
             echo(f"{indent}  $ {problem.command}")
+        for command in problem.instead:
+            echo(f"{indent}  or $ {command}")
 
 
 def _note(found: CrdDiagnosis) -> None:

@@ -172,6 +172,8 @@ def _doctor(asked: Asked) -> Iterator[Grant]:
     for target in asked.targets:
         for verb in ("list", "get"):
             yield from _on_objects(asked, target, verb, why=why)
+        without = "it does not see whether a migration can leave its mark"
+        yield _on_crd(target.name, "patch", "try to leave restow's mark, as a dry run", optional=without)
     if not asked.targets:  # only the namespace's conditions name the CRDs
         yield _on(NAMESPACES, "get", "--namespace: read what the namespace waits for")
         yield Grant(CRDS.group, CRDS.plural, "list", "--namespace: find the CRDs of what it waits for")

@@ -21,7 +21,8 @@ from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS, NAMESPACES
-from restow.migrator import may_be_stored
+from restow.migrator import Migration, Options, may_be_stored
+from restow.migrator.planning.diagnosis import CrdExamination
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.provider import GATEWAYS, Provider, url_of, webhook
 from tests.apiserver.serving import certified, serving
@@ -72,6 +73,7 @@ async def test_a_namespace_that_a_dead_webhook_holds_is_freed(kind: Kind, kubeco
     body = kind.manifest(OLD, "a", spec={"size": 1})
     body["metadata"]["namespace"] = namespace
     await cluster.create(kind.at(OLD), json.dumps(body).encode(), namespace)
+    await Migration(cluster, Options(settle_s=0.0)).migrate(kind.name)
     assert await problems(kubeconfig, kind.name) == []
     await wire(cluster, kind.name, webhook("https://127.0.0.1:1/convert", None))
     await until(lambda: fails(kubeconfig, kind.name), "the API server still converts without the webhook")
@@ -126,6 +128,7 @@ async def test_each_trouble_of_a_webhook_has_its_command(
     async with serving(tmp_path / "tls") as instance:
         await provider.install(GATEWAYS, instance.port, bundle)
         await provider.create(GATEWAYS, "v1", "a", {"hosts": ["a"]})
+        await Migration(provider.cluster, Options(settle_s=0.0)).migrate(GATEWAYS)
         healthy = await doctor(kubeconfig, GATEWAYS)
         assert (healthy.code, healthy.out) == (0, f"Nothing is wrong with {GATEWAYS}.\n")
         assert "1 object converts to v1alpha1" in healthy.err
@@ -141,7 +144,7 @@ async def test_each_trouble_of_a_webhook_has_its_command(
     elsewhere = {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
     await wire(provider.cluster, GATEWAYS, elsewhere)
     await until(lambda: says(kubeconfig, "Service default/gone"), "the address is still the old one")
-    (problem,) = await problems(kubeconfig, GATEWAYS)
+    problem, _not_proved = await problems(kubeconfig, GATEWAYS)
     assert problem["kind"] == "WebhookUnreachable" and problem["command"] == "kubectl -n default get services"
     assert "objects of gateways" in problem["remedy"] and "--although-needed" in problem["remedy"]
 
@@ -163,9 +166,10 @@ async def test_the_objects_that_fail_a_list_are_named(
             for number in range(8):
                 await kind.apply(kind.manifest("v1", f"w{number}", spec={"size": number}), "alice")
             running.fails = lambda found, desired: desired == "v2" and found["metadata"]["name"] in ("w4", "w7")
-            found = await diagnose(cluster, kind.name, may_be_stored)
-            assert [problem.kind for problem in found.problems] == [ProblemKind.OBJECT_NOT_CONVERTIBLE] * 2
-            first, second = found.problems
+            found = await diagnose(cluster, kind.name, may_be_stored, CrdExamination)
+            first, second, third = found.problems
+            assert first.kind is second.kind is ProblemKind.OBJECT_NOT_CONVERTIBLE
+            assert third.kind is ProblemKind.NOT_PROVED
             assert first.what == "Widget default/w4 cannot be converted to v2: the converter is out of order for w4"
             assert second.command == f"kubectl -n default edit widgets.v1.{kind.group} w7"
             assert "8 objects convert to v0" in found.looked_at

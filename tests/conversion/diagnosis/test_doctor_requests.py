@@ -7,6 +7,7 @@ import pytest
 from restow.conversion.diagnosis import diagnose
 from restow.conversion.diagnosis import doctor as doctor_module
 from restow.migrator import may_be_stored
+from restow.migrator.planning.diagnosis import CrdExamination
 from tests.apiserver.kind import Kind
 from tests.memory.cluster import MemoryCluster, Request
 
@@ -15,8 +16,8 @@ REFUSED = 'conversion webhook for example.com/v1beta1, Kind=Widget failed: Post 
 
 
 @pytest.mark.parametrize("verb", ["list", "get"])
-async def test_a_webhook_that_is_gone_ends_the_list(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CRD of many objects would be listed to its end, though no object can be read at another version."""
+async def test_objects_are_listed_once_where_the_webhook_is_gone(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CRD of many objects would be listed twice: to read each one, and for the managers of its fields."""
     monkeypatch.setattr(doctor_module, "_PAGE", 2)
     memory = MemoryCluster()
     kind = Kind(memory, memory, "example.com")  # type: ignore[arg-type]  # it has what is used of both
@@ -34,7 +35,33 @@ async def test_a_webhook_that_is_gone_ends_the_list(verb: str, monkeypatch: pyte
             raise memory.error(request, 500, "InternalError", REFUSED)
 
     memory.before, memory.requests = without_webhook, []
-    found = await diagnose(memory, kind.name, may_be_stored)
-    assert [problem.kind for problem in found.problems] == ["WebhookUnreachable"]
-    pages = [sent for sent in memory.requests if sent.verb == "list" and sent.params and "continue" in sent.params]
-    assert pages == []
+    found = await diagnose(memory, kind.name, may_be_stored, CrdExamination)
+    assert [problem.kind for problem in found.problems] == ["WebhookUnreachable", "NotProved"]
+    lists = [sent for sent in memory.requests if sent.verb == "list" and sent.resource == kind.at(NEW)]
+    assert [sent.params["limit"] for sent in lists if sent.params] == ["1", "2", "2", "2", "250"], (
+        "the last one compares"
+    )
+
+
+async def test_only_an_object_of_a_version_that_left_is_deleted_unread() -> None:
+    """An object that the webhook refuses can be repaired; the printed command would delete it past its finalizers."""
+    memory = MemoryCluster()
+    kind = Kind(memory, memory, "example.com")  # type: ignore[arg-type]  # it has what is used of both
+    await kind.create(kind.document(storage=NEW))
+    reasons = {
+        "left": "request to convert CR from an invalid group/version: example.com/v0",
+        "refused": "conversion webhook for example.com/v1beta1, Kind=Widget failed: no",
+    }
+
+    async def unreadable(request: Request) -> None:
+        if request.verb == "list" and request.resource == kind.at(NEW) and (request.params or {}).get("limit") != "1":
+            error = memory.error(request, 500, "StorageReadError", f"failed: {reasons['left']}")
+            error.unreadable = {f"/registry/example.com/widgets/a/{name}": why for name, why in reasons.items()}
+            raise error
+
+    memory.before = unreadable
+    found = (await diagnose(memory, kind.name, may_be_stored, CrdExamination)).problems
+    refused, left = (each for each in found if each.kind in ("ObjectNotConvertible", "ObjectOfLeftVersion"))
+    assert (refused.command, refused.instead) == (f"kubectl -n a edit widgets.{OLD}.example.com refused", ())
+    assert left.what.startswith("Widget a/left is stored at v0, ")
+    assert len(left.instead) == 1 and "/namespaces/a/widgets/left?" in left.instead[0]

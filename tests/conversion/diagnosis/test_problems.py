@@ -11,7 +11,15 @@ import pytest
 from restow.conversion.certificates import Address, Service, Url
 from restow.conversion.diagnosis import ProblemKind
 from restow.conversion.diagnosis.namespaces import unattributed
-from restow.conversion.diagnosis.problems import called, names, namespace_problem, of_crd, refusal, webhook_problem
+from restow.conversion.diagnosis.problems import (
+    called,
+    left_version_problem,
+    names,
+    namespace_problem,
+    of_crd,
+    refusal,
+    webhook_problem,
+)
 from restow.crds import Crd
 from tests.migrator import builders as b
 
@@ -95,8 +103,6 @@ def test_a_webhook_that_is_not_needed_goes() -> None:
     ("document", "kinds"),
     [
         (of(), []),
-        (of(stored=("v1", "v2")), [ProblemKind.MIGRATION_DUE]),
-        (of(stored=("v0", "v2")), [ProblemKind.STORED_VERSION_UNKNOWN]),
         (
             of(conditions=[{"type": "NamesAccepted", "status": "False", "message": '"widgets" is already in use'}]),
             [ProblemKind.NOT_SERVED],
@@ -161,6 +167,26 @@ def test_what_no_crd_explains_is_shown_with_a_command() -> None:
     assert ["widgets" in each.what for each in unattributed("a", only, [])] == [True]
 
 
+LEFT = "example.com/v1alpha1"
+
+
+def keys(*names: str) -> list[str]:
+    """The keys in etcd of objects."""
+    return [f"/registry/example.com/widgets/{name}" for name in names]
+
+
+def test_objects_of_a_version_that_left_have_a_command_each() -> None:
+    """A hundred of them would make a line that no terminal shows; and a name in a wrong path deletes another object."""
+    cluster_scoped = replace(of(stored=("v0", "v2")), namespaced=False)
+    found = left_version_problem(cluster_scoped, LEFT, keys(*(f"w{number}" for number in range(7))))
+    assert found.what.startswith("Widget w0, w1, w2, w3, w4 and 2 more are stored at v1alpha1, ")
+    assert len(found.instead) == 7 and "/apis/example.com/v2/widgets/w6?" in found.instead[6]
+    assert '"name": "v0"' in found.command, "the API server refuses a change that leaves v0 out"
+    unnamed = left_version_problem(of(), LEFT, [])
+    assert "Widget (one that the API server does not name) is stored at v1alpha1" in unnamed.what
+    assert unnamed.instead == () and "delete" not in unnamed.remedy
+
+
 def test_the_page_shows_what_is_printed() -> None:
     """A reader searches the page for the words on the terminal."""
     howto = Path(__file__).parents[3] / "docs" / "howto"
@@ -170,6 +196,10 @@ def test_the_page_shows_what_is_printed() -> None:
     stored_at_v1 = replace(stored_at_v1, storage=replace(stored_at_v1.storage, name="v1alpha1"))
     found = webhook_problem(stored_at_v1, address, 'service "my-webhook" not found', "")
     for text in (found.what, found.effect, found.remedy, found.command):
+        assert text in page
+    v1 = replace(of(), kind="Widget", storage=replace(of().versions[0], name="v1"))
+    found = left_version_problem(v1, LEFT, keys("team-a/w1"))
+    for text in (found.what, found.effect, found.remedy, found.command, *found.instead):
         assert text in page
     for kind in (
         "not found",

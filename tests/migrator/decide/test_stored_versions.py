@@ -16,13 +16,14 @@ GUARD = "an API server refuses to remove the versions that they name, whether an
 WRITTEN = "compares them with what is to be written there, after a proof"
 SEARCHED = "looks for more than they name"
 ALLOWED = {
-    "conversion/diagnosis/problems.py:of_crd": GUARD,
     "crds/crd.py:from_document": "is the view of the document",
+    "crds/crd.py:unknown_stored_versions": GUARD,
     "migrator/operate/hooks.py:facts": SHOWN,
     "migrator/operate/hooks.py:follow": SHOWN,
     "migrator/operate/log.py:log_details": SHOWN,
     "migrator/operate/metrics.py:__call__": SHOWN,
     "migrator/operate/reconciler.py:due_phases": WRITTEN,
+    "migrator/planning/diagnosis.py:_migration_due": GUARD,
     "migrator/planning/plan.py:to_json": SHOWN,
     "migrator/planning/ready.py:_judged_by": "compares them with themselves",
     "migrator/planning/ready.py:judge": GUARD,
@@ -31,6 +32,7 @@ ALLOWED = {
     "migrator/planning/status.py:_work_due": GUARD,
     "migrator/planning/status.py:to_json": SHOWN,
     "migrator/references/model.py:old_versions": SEARCHED,
+    "migrator/requests/marking.py:_writes": WRITTEN,
     "migrator/run/begin.py:_name_stored_versions": WRITTEN,
     "migrator/run/begin.py:_take_down": SHOWN,
     "migrator/run/begin.py:begin": SHOWN,
