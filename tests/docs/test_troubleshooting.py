@@ -62,7 +62,7 @@ ARGUED: Final[Mapping[str, str]] = {
         TooDeep Unauthorized Unreachable WiringError
     """,
     "is caught where it is raised, and another error is told instead": """
-        BrokenOff CallbackFailed FrameError InvalidRange InvalidTime InvalidVersion InvalidWindow NestedTooDeep NoJson
+        BrokenOff CallbackFailed InvalidRange InvalidTime InvalidVersion InvalidWindow NestedTooDeep NoJson
         NoRelease NoUpdateTarget NotData NotYaml PathError QueueClosed QueueFull ResponseRejected ReviewFailed
         RuleFileError RulesInvalid TooOld NotRepresentable _Bad _EnoughError _Gone _NoAnswer _NotDone
     """,

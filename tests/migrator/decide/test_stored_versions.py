@@ -25,6 +25,7 @@ ALLOWED = {
     "migrator/operate/reconciler.py:due_phases": WRITTEN,
     "migrator/planning/diagnosis.py:_migration_due": GUARD,
     "migrator/planning/plan.py:to_json": SHOWN,
+    "migrator/planning/planner.py:plan": WRITTEN,
     "migrator/planning/ready.py:_judged_by": "compares them with themselves",
     "migrator/planning/ready.py:judge": GUARD,
     "migrator/planning/ready.py:ready": SEARCHED,
