@@ -186,7 +186,7 @@ def _stored_field(old: Schema | None, name: str) -> Schema | None:
     if old is None:
         return None
     node = _declared(old).get(name)
-    return old.field(name) if node is None else Schema(node)
+    return old.field(name) if node is None else Schema(node, legacy=old.legacy)
 
 
 def _declared(schema: Schema) -> Mapping[str, Mapping[str, Any]]:
@@ -215,7 +215,7 @@ def _default_for_null(old: Schema | None, new: Schema, path: str, *, webhook: bo
 
 
 def _dropped(old: Schema, new: Schema, path: str) -> Iterator[str]:
-    if old.node is new.node and old.unpruned == new.unpruned:
+    if old.node is new.node and (old.unpruned, old.legacy) == (new.unpruned, new.legacy):
         return
     yield from _dropped_values(old, new, path)
     for name in _names(old, new):

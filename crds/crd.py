@@ -100,7 +100,8 @@ class Crd:
         plural = _text(names, "plural", name, "spec.names.")
         if name != f"{plural}.{group}":
             _refuse(name, f"must be named {plural}.{group}, after its plural and its group")
-        versions = _versions(spec, group, name)
+        conditions = _conditions(status)
+        versions = _versions(spec, group, name, conditions.get("NonStructuralSchema"))
         strategy, webhook = _conversion(spec, name)
         return cls(
             document=doc,
@@ -122,7 +123,7 @@ class Crd:
             stored_versions=tuple(status.get("storedVersions") or ()),
             strategy=strategy,
             webhook=webhook,
-            conditions=MappingProxyType(_conditions(status)),
+            conditions=MappingProxyType(conditions),
         )
 
     def version(self, name: str) -> Version | None:
@@ -242,13 +243,16 @@ def _conversion(spec: Mapping[str, Any], name: str) -> tuple[Strategy, Mapping[s
     return cast("Strategy", strategy), webhook if strategy == "Webhook" else None
 
 
-def _versions(spec: Mapping[str, Any], group: str, name: str) -> tuple[Version, ...]:
+def _versions(spec: Mapping[str, Any], group: str, name: str, nonstructural: Condition | None) -> tuple[Version, ...]:
     entries = spec.get("versions")
     if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
         _refuse(name, "has no spec.versions")
     # apiextensions v1 allows this flag only on CRDs that came from v1beta1; the server never prunes their objects.
-    unstructured = spec.get("preserveUnknownFields") is True
-    versions = tuple(_version(entry, group, name, unstructured=unstructured) for entry in entries)
+    legacy = spec.get("preserveUnknownFields") is True
+    untyped = _nonstructural(nonstructural, len(entries)) if legacy and nonstructural else frozenset()
+    versions = tuple(
+        _version(entry, group, name, legacy=legacy, typed=place not in untyped) for place, entry in enumerate(entries)
+    )
     names = [version.name for version in versions]
     twice = sort_versions({version for version in names if names.count(version) > 1})
     if twice:
@@ -256,7 +260,19 @@ def _versions(spec: Mapping[str, Any], group: str, name: str) -> tuple[Version, 
     return versions
 
 
-def _version(entry: object, group: str, name: str, *, unstructured: bool) -> Version:
+def _nonstructural(condition: Condition, count: int) -> frozenset[int]:
+    """Return the places of the versions whose schemas are not structural; they give no type to the API server.
+
+    The condition names the violations by their paths, or, with another reason, only the first schema that it cannot
+    read. Source: apiextensions ``controller/nonstructuralschema``, and ``AllowNonStructural`` of its OpenAPI builder.
+    """
+    everywhere = condition.reason == "StructuralError"
+    return frozenset(
+        place for place in range(count) if everywhere or f"spec.versions[{place}].schema." in condition.message
+    )
+
+
+def _version(entry: object, group: str, name: str, *, legacy: bool, typed: bool) -> Version:
     if not isinstance(entry, Mapping):
         _refuse(name, "has an entry in spec.versions that is not an object")
     version = _text(entry, "name", name, "spec.versions[].")
@@ -272,7 +288,7 @@ def _version(entry: object, group: str, name: str, *, unstructured: bool) -> Ver
         deprecation_warning=entry.get("deprecationWarning"),
         has_status_subresource=subresources.get("status") is not None,
         has_scale=subresources.get("scale") is not None,
-        schema=Schema.root(None if unstructured else schema),
+        schema=Schema.root(schema if typed else None, legacy=legacy),
     )
 
 

@@ -61,16 +61,19 @@ class Schema:
     ``is_root`` marks the root of an object, whose apiVersion, kind and metadata are known whatever the node declares.
     ``unpruned`` marks the items of a list that preserves unknown fields: pruning passes that flag from a list to its
     items, but not from an object to its declared properties.
+    ``legacy`` marks every node of a CRD with ``spec.preserveUnknownFields``: objects of it are never pruned, but owned
+    by its list and map types like any others.
     """
 
     node: Mapping[str, Any]
     is_root: bool = False
     unpruned: bool = False
+    legacy: bool = False
 
     @classmethod
-    def root(cls, node: Mapping[str, Any] | None) -> Schema:
+    def root(cls, node: Mapping[str, Any] | None, *, legacy: bool = False) -> Schema:
         """Return the view of a version's ``openAPIV3Schema``; without one, the view accepts anything (``ANY``)."""
-        return ANY if node is None else cls(node, is_root=True)
+        return ANY if node is None else cls(node, is_root=True, legacy=legacy)
 
     @cached_property
     def kind(self) -> Kind:
@@ -140,7 +143,7 @@ class Schema:
     @cached_property
     def preserves_unknown_fields(self) -> bool:
         """Whether undeclared fields of an object are kept."""
-        return self.unpruned or self.node.get("x-kubernetes-preserve-unknown-fields") is True
+        return self.unpruned or self.legacy or self.node.get("x-kubernetes-preserve-unknown-fields") is True
 
     @property
     def embedded_resource(self) -> bool:
@@ -177,7 +180,7 @@ class Schema:
         """The schema of a list's items; None where the node declares none (their fields would be pruned)."""
         items = self.node.get("items")
         if isinstance(items, Mapping):
-            return Schema(items, unpruned=self.preserves_unknown_fields)
+            return Schema(items, unpruned=self.preserves_unknown_fields, legacy=self.legacy)
         return ANY if self.preserves_unknown_fields else None
 
     @cached_property
@@ -185,8 +188,8 @@ class Schema:
         """The schema of every field that no property declares; None where such fields are pruned."""
         additional = self.node.get("additionalProperties")
         if isinstance(additional, Mapping):
-            return Schema(additional)
-        if additional is not None:
+            return Schema(additional, legacy=self.legacy)
+        if additional is not None and not self.legacy:
             return UNDESCRIBED
         return ANY if self.preserves_unknown_fields else None
 
@@ -194,9 +197,10 @@ class Schema:
     def properties(self) -> Mapping[str, Schema]:
         """The declared fields by name, including apiVersion, kind and metadata where they are implicitly known."""
         nodes: Mapping[str, Mapping[str, Any]] = self.node.get("properties") or {}
-        if self.is_root or self.embedded_resource:
-            nodes = {**nodes, **IMPLICIT_PROPERTIES}
-        return {name: Schema(node) for name, node in nodes.items()}
+        fields = {name: Schema(node, legacy=self.legacy) for name, node in nodes.items()}
+        if self.is_root or self.embedded_resource:  # metadata loses its unknown fields in any CRD
+            fields |= {name: Schema(node) for name, node in IMPLICIT_PROPERTIES.items()}
+        return fields
 
     def is_declared(self, name: str) -> bool:
         """Return whether the field is one of ``properties``; otherwise it is a key of a map, or pruned."""

@@ -60,7 +60,7 @@ class Layers:
         for layer in layers:
             if schema is None:
                 return None
-            schema = Schema(_optional(schema.node, layer.path), is_root=schema.is_root, unpruned=schema.unpruned)
+            schema = replace(schema, node=_optional(schema.node, layer.path))
         return schema
 
 

@@ -380,7 +380,8 @@ def _facts_of(text: msgspec.Raw) -> tuple[str, _Facts]:
     try:
         crd = msgspec.json.decode(text)
         stored = next(each for each in crd["spec"]["versions"] if each.get("storage"))
-        whole = can_hold_mentions((stored.get("schema") or {}).get("openAPIV3Schema"))
+        schema = (stored.get("schema") or {}).get("openAPIV3Schema")
+        whole = crd["spec"].get("preserveUnknownFields") is True or can_hold_mentions(schema)
         return crd["metadata"]["name"], _Facts(stored["name"] if stored.get("served") else "", whole)
     except (msgspec.MsgspecError, RecursionError, KeyError, StopIteration):
         return "", _Facts()

@@ -288,7 +288,29 @@ class Kind:
     async def store(self, document: Document) -> None:
         """Put an object into etcd past every API server, as a restored or edited etcd may hold it."""
         metadata = document["metadata"]
-        key = f"/registry/{self.group}/{self.plural}/{metadata['namespace']}/{metadata['name']}"
+        await self._put(f"/registry/{self.group}/{self.plural}/{metadata['namespace']}/{metadata['name']}", document)
+
+    async def preserve_unknown_fields(self, change: Callable[[Document], None] = lambda _spec: None) -> None:
+        """Set ``spec.preserveUnknownFields`` in etcd, since the API keeps it and does not take it; wait until it holds.
+
+        ``change`` may do more to the spec that the API would refuse.
+        """
+        key = f"/registry/{CRDS.group}/{CRDS.plural}/{self.name}"
+        document = json.loads(await self.etcd.get(key) or b"")
+        document["spec"]["preserveUnknownFields"] = True
+        change(document["spec"])
+        await self._put(key, document)
+
+        async def kept() -> bool:
+            served = next(each["name"] for each in document["spec"]["versions"] if each["served"])
+            created = json.dumps(self.manifest(served, CANARY, spec=self.canary | {"undeclared": 1})).encode()
+            params = {"dryRun": "All"}
+            found = (await self.cluster.create(self.at(served), created, "default", params=params)).json()
+            return "undeclared" in found["spec"]
+
+        await until(kept, f"{self.name} prunes")
+
+    async def _put(self, key: str, document: Document) -> None:
         pair = {"key": key.encode(), "value": json.dumps(document).encode()}
         body = {name: base64.b64encode(value).decode() for name, value in pair.items()}
         async with aiohttp.ClientSession() as session, session.post(f"{self.etcd.url}/v3/kv/put", json=body) as answer:

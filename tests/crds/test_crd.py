@@ -114,8 +114,37 @@ def test_what_a_file_leaves_out() -> None:
 
 def test_legacy_crds_keep_everything() -> None:
     """A plan would report losses for a legacy CRD with spec.preserveUnknownFields, whose objects are never pruned."""
-    assert Crd.from_document(document(preserveUnknownFields=True)).storage.schema is ANY
-    assert Crd.from_document(document(preserveUnknownFields=False)).storage.schema is not ANY
+    kept = Crd.from_document(document(preserveUnknownFields=True)).storage.schema
+    spec = kept.field("spec")
+    assert (kept.field("unknown"), spec and spec.field("unknown")) == (ANY, ANY)
+    pruned = Crd.from_document(document(preserveUnknownFields=False)).storage.schema
+    assert pruned.field("unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "untyped"),
+    [
+        ({"reason": "Violations", "message": "spec.preserveUnknownFields: Invalid value: true: must be false"}, []),
+        (
+            {
+                "reason": "Violations",
+                "message": "[spec.preserveUnknownFields: Invalid value: true: must be false, "
+                "spec.versions[1].schema.openAPIV3Schema.type: Required value: must not be empty at the root]",
+            },
+            ["v1"],
+        ),
+        ({"reason": "StructuralError", "message": "failed to check validation schema"}, ["v1beta1", "v1"]),
+    ],
+)
+@pytest.mark.parametrize("legacy", [True, False])
+def test_a_schema_that_is_not_structural_has_no_types(
+    condition: dict[str, str], untyped: list[str], legacy: bool
+) -> None:
+    """A migration would make owners of items where the server knows no type and owns the list as a whole."""
+    doc = document(preserveUnknownFields=legacy)
+    doc["status"] = {"conditions": [{"type": "NonStructuralSchema", "status": "True", **condition}]}
+    found = [each.name for each in Crd.from_document(doc).versions if each.schema is ANY]
+    assert found == (untyped if legacy else [])
 
 
 def test_a_webhook_that_nobody_calls() -> None:

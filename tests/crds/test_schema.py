@@ -115,6 +115,24 @@ def test_preserving_reaches_the_items_of_a_list() -> None:
     assert plain.field("unknown") is None
 
 
+def test_a_legacy_crd_keeps_every_field_and_its_types() -> None:
+    """With spec.preserveUnknownFields nothing is pruned at any depth, but lists and maps are owned by their types."""
+    item = {"type": "object", "properties": {"k": STRING}}
+    keyed = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    free = {"type": "object", "additionalProperties": True}
+    node = {"type": "object", "properties": {"l": keyed, "m": {"type": "object", "additionalProperties": item}}}
+    root = Schema.root(node | {"properties": node["properties"] | {"free": free}}, legacy=True)
+    listed, mapped, free_map = (root.field(name) for name in ("l", "m", "free"))
+    assert listed and listed.items and mapped and mapped.values and free_map
+    assert (listed.list_type, listed.list_keys, listed.element({"k": "a"})) == ("map", ("k",), 'k:{"k":"a"}')
+    for place in (root, listed.items, mapped.values, free_map):
+        assert place.field("unknown") is ANY
+    metadata = root.field("metadata")
+    assert metadata and metadata.field("unknown") is None
+    finalizers = metadata.field("finalizers")
+    assert finalizers and finalizers.list_type == "set"
+
+
 def test_any_stays_any() -> None:
     """Values below a schemaless place would count as pruned, or be owned in other units than on the server."""
     assert ANY.field("a") is ANY
