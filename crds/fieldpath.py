@@ -19,6 +19,7 @@ __all__ = [
     "METADATA_NAME",
     "FieldSet",
     "Path",
+    "as_compared",
     "decode",
     "encode",
     "equal",
@@ -174,16 +175,31 @@ def _normal(node: FieldSet, *, root: bool = False) -> FieldSet:
 
 
 def normal(key: str) -> str:
-    """Return a path element in one normal spelling, because the JSON of ``k:`` and ``v:`` elements has several."""
+    """Return a path element in one normal spelling: its JSON may have several, and the API server rounds its numbers."""
     return _normal_element(key) if key.startswith(("k:", "v:")) else key
 
 
 @lru_cache(maxsize=1024)
 def _normal_element(key: str) -> str:
     try:
-        return key[:2] + _sorted_encoder.encode(msgspec.json.decode(key[2:])).decode()
-    except msgspec.MsgspecError:
+        return key[:2] + _sorted_encoder.encode(as_compared(msgspec.json.decode(key[2:]))).decode()
+    except (msgspec.MsgspecError, OverflowError):
         return key
+
+
+_EXACT = 1 << 53
+
+
+def as_compared(value: Any) -> Any:
+    """Return a list key or set item as the API server compares it with a path element: it reads integers as float64.
+
+    Any write rounds an element of a larger integer in managedFields (structured-merge-diff ``readJSONIter``).
+    """
+    if isinstance(value, dict):
+        return {name: as_compared(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [as_compared(item) for item in value]
+    return float(value) if type(value) is int and abs(value) >= _EXACT else value
 
 
 def key_element(keys: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from restow.crds.fieldpath import Path, keys_of, normal
+from restow.crds.fieldpath import Path, as_compared, keys_of, normal
 from restow.crds.schema import ANY, Schema
 
 __all__ = ["Items", "Members", "Place", "children", "owned", "place_of"]
@@ -240,4 +240,4 @@ def _hashable(value: Any) -> Hashable:
         return ("{}", frozenset((name, _hashable(child)) for name, child in value.items()))
     if isinstance(value, list):
         return ("[]", tuple(map(_hashable, value)))
-    return value  # type: ignore[no-any-return]
+    return as_compared(value)  # type: ignore[no-any-return]
