@@ -175,7 +175,7 @@ def _normal(node: FieldSet, *, root: bool = False) -> FieldSet:
 
 
 def normal(key: str) -> str:
-    """Return a path element in one normal spelling: its JSON may have several, and the API server rounds its numbers."""
+    """Return a path element in one normal spelling: its JSON has several, and the API server rounds its numbers."""
     return _normal_element(key) if key.startswith(("k:", "v:")) else key
 
 

@@ -40,6 +40,7 @@ class Meta(msgspec.Struct, frozen=True):
     resource_version: str = msgspec.field(name="resourceVersion")
     namespace: str = ""
     generation: int = 0
+    deletion_time: str = msgspec.field(name="deletionTimestamp", default="")
     managed_fields: tuple[ManagedFieldsEntry, ...] = msgspec.field(name="managedFields", default=())
     owner_references: tuple[OwnerReference, ...] = msgspec.field(name="ownerReferences", default=())
 

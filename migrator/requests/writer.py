@@ -42,7 +42,7 @@ from restow.migrator.decide.errortable import (
 from restow.migrator.model.converter import ConverterDown
 from restow.migrator.model.options import PATIENCE_S
 from restow.migrator.model.report import OWNERS_LOST, CrdReport, ObjectFailure, again
-from restow.migrator.model.watermark import last_spec_change
+from restow.migrator.model.watermark import is_newer, last_spec_change
 from restow.migrator.ownership.entries import (
     FIELD_MANAGER,
     LARGE,
@@ -125,7 +125,7 @@ class ObjectWriter:
         self._cluster = without_retries(cluster)  # each error is an object's, and has a row in a table
         self._resource = crd.resource_at(crd.storage.name)
         self._kind = crd.kind
-        self._crd_changed = last_spec_change(crd)
+        self._crd_changed, self._crd_version = last_spec_change(crd), crd.resource_version
         self._rules = rules
         self._report = report
         self._translator = translator
@@ -195,10 +195,15 @@ class ObjectWriter:
                 return
 
     def _is_old(self, meta: Meta) -> bool:
-        """Return whether the entries show no write after the last change of the CRD."""
+        """Return whether nothing shows a write after the last change of the CRD.
+
+        A delete under a finalizer, and the removal of a field that another manager owns, change no time of an entry.
+        """
         if self._crd_changed is None or not self._rules.reencode or not meta.managed_fields:
             return False
-        times = [entry.time for entry in meta.managed_fields]
+        if is_newer(meta.resource_version, self._crd_version):
+            return False
+        times = [entry.time for entry in meta.managed_fields] + [meta.deletion_time] * bool(meta.deletion_time)
         return all(time and datetime.fromisoformat(time) < self._crd_changed for time in times)
 
     def _decide(self, meta: Meta, live: dict[str, Any] | None, translation: Translation | None) -> ObjectDecision:

@@ -15,7 +15,7 @@ from restow.controlplane.plane import ApiServer, ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.resources import CRDS
+from restow.kube.resources import CRDS, NAMESPACES
 from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readiness, read_crd, what_is_proved
 from restow.migrator import ready as ask_ready
 from restow.migrator.requests.apiservers import ApiServers
@@ -261,6 +261,29 @@ async def test_objects_that_no_write_changed_are_a_sign(
     assert await stored_at(kind) == {"v1alpha1"}
     assert report.unchanged == 1
     assert any("an API server that lags takes them for current" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize("write", ["a delete in a namespace that terminates", "a removal"])
+async def test_a_write_that_leaves_no_time_is_no_sign(kind: Kind, cluster: HttpCluster, write: str) -> None:
+    """A delete under a finalizer, and a removal of another manager's field, store the object and change no time."""
+    namespace = f"going-{kind.group.partition('.')[0]}"
+    await kind.namespace(namespace)
+    held = kind.manifest("v1beta1", "w0", namespace, metadata={"finalizers": ["a.example.com/b"]}, spec={"size": 1})
+    await kind.apply(held, "alice")
+    written = (await kind.get("v1beta1", "w0", namespace))["metadata"]["managedFields"][0]["time"]
+    await until(lambda: _later_than(written), "the clock does not go on")
+    await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
+    if write == "a removal":
+        await kind.merge("v1beta1", "w0", {"spec": {"size": None}}, "editor", namespace)
+    else:
+        await cluster.delete(NAMESPACES, namespace)
+        await kind.delete("v1beta1", "w0", namespace)
+        # Another client writes the CRD after that, so that no resourceVersion shows the delete.
+        await cluster.patch(CRDS, kind.name, b'{"metadata":{"labels":{"a":"b"}}}', patch_type=PatchType.MERGE)
+    report = await migrate(cluster, kind)
+    assert await stored_at(kind) == {"v1beta1"}
+    assert report.complete and report.pruned and (report.objects.current, report.unchanged) == (1, 0)
+    assert not report.warnings
 
 
 async def _later_than(time: str) -> bool:
