@@ -56,6 +56,7 @@ from restow.migrator.ownership.entries import (
 )
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation
+from restow.migrator.requests.ownershipbrake import OwnershipBrake
 from restow.migrator.requests.pace import Limiter
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
@@ -135,6 +136,7 @@ class ObjectWriter:
         self._jitter = jitter
         self._dry_run = dry_run
         self._crd_deleted = crd_deleted
+        self._brake = OwnershipBrake(self._cluster, crd, stop)
         self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
         self._patience_s = patience_s
         self._last_answer = self._last_write = clock()
@@ -167,7 +169,10 @@ class ObjectWriter:
                         meta, live = await self._read(meta, whole=True)
                     [translation] = await self._translator.translate([(meta, live or {})])
                     decision = self._decide(meta, live, translation)
-                changed = await self._carry_out(meta, decision)
+                async with self._brake.turn(decision):
+                    if self._brake.on:
+                        return
+                    changed = await self._carry_out(meta, decision)
             except _Gone:
                 self._report.objects.gone += 1
                 return
@@ -286,11 +291,13 @@ class ObjectWriter:
         if self._dry_run:
             # A server that cannot even parse the stored list empties it on every write, and accepts the next write as
             # sent. That second write is the repair, which a dry run cannot show.
-            if not corrupt(meta.managed_fields):
-                _check_shown(now, decision.entries, _WOULD_BE_LOST)
+            if not corrupt(meta.managed_fields) and not _shows(now, decision.entries):
+                raise _NotDone("OwnershipWouldBeLost", f"{_WOULD_BE_LOST}. {await self._brake.cause()}")
             return True
         if not same_ownership(decision.entries, now.managed_fields):
             now = await self._repair(now, decision.entries, before=meta.managed_fields)
+        if decision.entries:
+            self._brake.kept()
         return now.resource_version != meta.resource_version
 
     async def _write(self, meta: Meta, decision: ObjectDecision) -> Meta:
@@ -324,9 +331,9 @@ class ObjectWriter:
         elif refused and not entries:
             last = WriteStep.EMPTY_PATCH  # the apply would have begun to track the object, and has not
         try:
-            if rehearse:
-                # The server would empty managedFields if it cannot convert one of the other entries in this request.
-                _check_shown(await self._send(now, last, entries, rehearsal=True), entries, _RIDES_ALONG)
+            # The server would empty managedFields if it cannot convert one of the other entries in this request.
+            if rehearse and not _shows(await self._send(now, last, entries, rehearsal=True), entries):
+                raise _NotDone("OwnershipWouldBeLost", _RIDES_ALONG)
             return await self._send(now, last, entries)
         except (BadRequest, Forbidden, Invalid) as error:
             if not unstored or (isinstance(error, Forbidden) and error.by_authorizer):
@@ -401,7 +408,7 @@ class ObjectWriter:
                 if outcome.action is ErrorAction.GONE:
                     raise _Gone from error
                 if outcome.action is ErrorAction.FAIL:
-                    raise _not_restored(before, now, f" ({outcome.message})") from error
+                    raise await self._not_restored(before, now, f" ({outcome.message})") from error
                 what = again(f"restore the owners of {now.key}", number, outcome.attempts, error.said)
                 await self._stop.sleep(self._jitter(outcome.wait), what)
                 continue
@@ -409,7 +416,14 @@ class ObjectWriter:
             if same_ownership(entries, now.managed_fields):
                 self._report.objects.repaired += 1
                 return now
-        raise _not_restored(before, now)
+        raise await self._not_restored(before, now)
+
+    async def _not_restored(self, before: Sequence[ManagedFieldsEntry], now: Meta, said: str = "") -> _NotDone:
+        """Return the failure for an object whose intended owners could not be restored."""
+        if before and same_ownership(readable(before), readable(now.managed_fields)):
+            why = _UNREADABLE if corrupt(now.managed_fields) else _LEFT
+            return _NotDone("OwnershipNotTranslated", f"{why}{said}")
+        return _NotDone(OWNERS_LOST, f"{_LOST}{said}. {await self._brake.lost()}")
 
     async def _moved(
         self, meta: Meta, live: dict[str, Any], entries: tuple[ManagedFieldsEntry, ...]
@@ -428,13 +442,12 @@ class ObjectWriter:
         return entries if decision.refusal else decision.entries
 
 
-def _check_shown(shown: Meta, meant: Sequence[ManagedFieldsEntry], why: str) -> None:
-    """Check that a dry run gave an object its intended owners.
+def _shows(shown: Meta, meant: Sequence[ManagedFieldsEntry]) -> bool:
+    """Return whether a dry run gave an object its intended owners.
 
     restow's own entry does no harm: after a real write it is removed at once.
     """
-    if not same_ownership(meant, [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER]):
-        raise _NotDone("OwnershipWouldBeLost", why)
+    return same_ownership(meant, [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER])
 
 
 def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
@@ -446,14 +459,6 @@ def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFie
     managers = {entry.manager for entry in found}
     begun = _BEFORE_FIRST_APPLY in managers and all(entry.manager != _BEFORE_FIRST_APPLY for entry in meant)
     return bool(meant and (not found or begun)) or FIELD_MANAGER in managers
-
-
-def _not_restored(before: Sequence[ManagedFieldsEntry], now: Meta, said: str = "") -> _NotDone:
-    """Return the failure for an object whose intended owners could not be restored."""
-    if before and same_ownership(readable(before), readable(now.managed_fields)):
-        why = _UNREADABLE if corrupt(now.managed_fields) else _LEFT
-        return _NotDone("OwnershipNotTranslated", f"{why}{said}")
-    return _NotDone(OWNERS_LOST, f"{_LOST}{said}")
 
 
 class _Gone(Exception):
@@ -480,8 +485,7 @@ _RIDES_ALONG = (
 
 _WOULD_BE_LOST = (
     "a dry run shows that the API server would store it with other managedFields than it is given, so field owners "
-    "would be lost. Look at the API server's log for 'failed to update managedFields'; reset or repair the object's "
-    "managedFields before it is migrated"
+    "would be lost"
 )
 
 _LEFT = (
@@ -497,6 +501,5 @@ _UNREADABLE = (
 
 _LOST = (
     "the API server stored it with other managedFields than it was given, and again when they were restored: its field "
-    "owners are lost in part. Each manager's next apply may need --force-conflicts; look at the API server's log for "
-    "'failed to update managedFields' before running again"
+    "owners are lost in part. Each manager's next apply may need --force-conflicts"
 )

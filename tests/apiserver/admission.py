@@ -1,4 +1,4 @@
-"""Validating admission webhooks of tests: one that denies some objects in its own words, and one that holds one."""
+"""Admission webhooks of tests: one denies some objects in its own words, one holds one, one empties managedFields."""
 
 from __future__ import annotations
 
@@ -22,20 +22,28 @@ from restow.kube.resources import Resource
 from tests.apiserver.kind import Kind, until
 
 WEBHOOKS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", namespaced=False)
+MUTATING = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False)
 
 Judge = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
 """Is given the request of a review, and returns the ``status`` of a denial, or None."""
 
 
 @asynccontextmanager
-async def asking(kind: Kind, folder: Path, operation: str, judge: Judge) -> AsyncIterator[None]:
-    """Have API servers ask ``judge`` about each object of the kind; they take a moment to begin."""
+async def asking(
+    kind: Kind, folder: Path, operation: str, judge: Judge, *, patch: Sequence[dict[str, Any]] = ()
+) -> AsyncIterator[None]:
+    """Have API servers ask ``judge`` about each object of the kind; they take a moment to begin.
+
+    With a JSON ``patch`` they change what it admits.
+    """
+    configurations = MUTATING if patch else WEBHOOKS
+    changes = {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
 
     async def answer(request: web.Request) -> web.Response:
         review = await request.json()
         status = await judge(review["request"])
         response = {"uid": review["request"]["uid"], "allowed": status is None}
-        response |= {} if status is None else {"status": status}
+        response |= {"status": status} if status is not None else changes if patch else {}
         return web.json_response({key: review[key] for key in ("apiVersion", "kind")} | {"response": response})
 
     authority = ControlPlaneAuthority.create("admission")
@@ -57,11 +65,11 @@ async def asking(kind: Kind, folder: Path, operation: str, judge: Judge) -> Asyn
     name = f"asks.{kind.group}"
     webhook = {"name": name, "clientConfig": client, "rules": [rule], "sideEffects": "None", "timeoutSeconds": 30}
     body = {"metadata": {"name": name}, "webhooks": [webhook | {"admissionReviewVersions": ["v1"]}]}
-    await kind.cluster.create(WEBHOOKS, json.dumps(body).encode())
+    await kind.cluster.create(configurations, json.dumps(body).encode())
     try:
         yield
     finally:
-        await kind.cluster.delete(WEBHOOKS, name)
+        await kind.cluster.delete(configurations, name)
         await runner.cleanup()
 
 
@@ -86,6 +94,27 @@ async def denying(
 
     async with asking(kind, folder, "UPDATE", judge):
         await until(denied, "the admission webhook is not in force")
+        yield
+
+
+@asynccontextmanager
+async def emptying(kind: Kind, folder: Path, version: str, name: str) -> AsyncIterator[None]:
+    """Empty the managedFields of every object at its update; waits until that is in force, as a dry run shows."""
+
+    async def admit(_asked: dict[str, Any]) -> None:
+        return None
+
+    async def emptied() -> bool:
+        labelled = b'{"metadata": {"labels": {"probe": "yes"}}}'
+        params = {"dryRun": "All"}
+        answer = await kind.cluster.patch(
+            kind.at(version), name, labelled, "default", patch_type=PatchType.MERGE, params=params
+        )
+        return "managedFields" not in answer.json()["metadata"]
+
+    patch = [{"op": "replace", "path": "/metadata/managedFields", "value": []}]
+    async with asking(kind, folder, "UPDATE", admit, patch=patch):
+        await until(emptied, "the admission webhook is not in force")
         yield
 
 

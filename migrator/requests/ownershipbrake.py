@@ -1,0 +1,150 @@
+"""End a run whose writes lose the owners of one object after another, and name the likely cause.
+
+That is a mutating admission webhook that empties ``metadata.managedFields`` (Kubernetes issue 101899). It sees every
+write, including the one that would restore them, so that a run would empty all objects of the kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError, NotFound
+from restow.kube.pager import list_pages
+from restow.kube.resources import Object, Resource
+from restow.migrator.decide.decision import ObjectDecision
+from restow.migrator.requests.stop import RunStop
+
+__all__ = ["MOST_LOST", "OwnershipBrake"]
+
+
+MOST_LOST = 3
+"""Objects in a row that may lose owners before the run ends."""
+
+_PAGE = 100
+_NAMED = 5
+_GROUP = "admissionregistration.k8s.io"
+
+
+class OwnershipBrake:
+    """Counts the objects of one CRD that lost owners in a row, and ends the run after a few.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD.
+        stop: requested after ``MOST_LOST`` objects.
+    """
+
+    def __init__(self, cluster: Cluster, crd: Crd, stop: RunStop) -> None:
+        self._cluster = cluster
+        self._crd = crd
+        self._stop = stop
+        self._lost = 0
+        self._first = asyncio.Lock()
+        self._open = False
+        self._cause = ""
+
+    @property
+    def on(self) -> bool:
+        """Whether no further object may be written."""
+        return self._lost >= MOST_LOST
+
+    @asynccontextmanager
+    async def turn(self, decision: ObjectDecision) -> AsyncIterator[None]:
+        """Wait for the turn of an object: until one was written without a loss, only one at a time."""
+        if decision.steps and decision.entries and not self._open:
+            async with self._first:
+                if not self._open:
+                    try:
+                        yield
+                    finally:
+                        self._open = not self._lost
+                    return
+        yield
+
+    def kept(self) -> None:
+        """Note that a write left an object with its owners."""
+        self._lost = 0
+
+    async def lost(self) -> str:
+        """Count an object that lost owners, and return the likely cause; see ``cause``."""
+        cause = await self.cause()
+        self._lost += 1
+        if self.on:
+            self._stop.because(f"the last {self._lost} objects lost field owners when they were written. {cause}")
+        return cause
+
+    async def cause(self) -> str:
+        """Return the mutating admission that sees updates of the objects, or where else to look: a sentence or two."""
+        self._cause = self._cause or await self._ask()
+        return self._cause
+
+    async def _ask(self) -> str:
+        try:
+            found = [*_webhooks(await self._all("v1", "mutatingwebhookconfigurations"), self._crd)]
+            for version in ("v1", "v1beta1"):
+                found += _policies(await self._all(version, "mutatingadmissionpolicies"), self._crd)
+        except KubeError as error:
+            return _UNSEEN.format(said=error.said)
+        if not found:
+            return _NONE
+        found = list(dict.fromkeys(found))
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        return _SEEN.format(names=", ".join(found[:_NAMED]) + more, crd=self._crd.name)
+
+    async def _all(self, version: str, plural: str) -> list[Object]:
+        """Return all objects of a resource; none if the API server does not serve it."""
+        resource, found = Resource(_GROUP, version, plural, namespaced=False), []
+        try:
+            async for page in list_pages(self._cluster, resource, limit=_PAGE):
+                found += page
+        except NotFound:
+            return []
+        return found
+
+
+def _webhooks(configurations: Sequence[Object], crd: Crd) -> Iterator[str]:
+    for each in configurations:
+        for webhook in each.get("webhooks") or ():
+            if _matches(webhook, webhook.get("rules") or (), crd):
+                configuration = each["metadata"]["name"]
+                yield f"the webhook {webhook.get('name')} of the MutatingWebhookConfiguration {configuration}"
+
+
+def _policies(policies: Sequence[Object], crd: Crd) -> Iterator[str]:
+    for each in policies:
+        constraints = each["spec"].get("matchConstraints") or {}
+        if _matches(constraints, constraints.get("resourceRules") or (), crd):
+            yield f"the MutatingAdmissionPolicy {each['metadata']['name']}"
+
+
+def _matches(of: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crd: Crd) -> bool:
+    """Return whether a rule matches updates of the CRD's objects; selectors and conditions may except some of them."""
+    exact = of.get("matchPolicy") == "Exact"
+    wanted = {
+        "apiGroups": {crd.group},
+        "apiVersions": {crd.storage.name} if exact else {version.name for version in crd.versions},
+        "operations": {"UPDATE"},
+        "resources": {crd.plural, "*/*"},
+    }
+    scopes = ("*", "Namespaced" if crd.namespaced else "Cluster")
+    return any(
+        all((names | {"*"}) & {*(rule.get(key) or ())} for key, names in wanted.items())
+        and rule.get("scope", "*") in scopes
+        for rule in rules
+    )
+
+
+_SEEN = (
+    "Each write passes {names}, which may change metadata.managedFields. Have it leave managedFields as they are, or "
+    "take {crd} out of its rules, before the next run"
+)
+_UNSEEN = (
+    "A mutating webhook may change metadata.managedFields; those of the cluster could not be listed ({said}): see "
+    "kubectl get mutatingwebhookconfigurations before the next run"
+)
+_NONE = "Look at the API server's log for 'failed to update managedFields' before the next run"
