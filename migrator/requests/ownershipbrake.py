@@ -1,7 +1,8 @@
 """End a run whose writes lose the owners of one object after another, and name the likely cause.
 
 That is a mutating admission webhook that empties ``metadata.managedFields`` (Kubernetes issue 101899). It sees every
-write, including the one that would restore them, so that a run would empty all objects of the kind.
+write, including the one that would restore them, so that a run would empty all objects of the kind. A reconciler runs
+again and again: where an earlier run has lost owners, the first writes are rehearsed, and lose no more.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from restow.kube.errors import KubeError, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import Object, Resource
 from restow.migrator.decide.decision import ObjectDecision
+from restow.migrator.requests.lostowners import LostOwners
 from restow.migrator.requests.stop import RunStop
 
 __all__ = ["MOST_LOST", "OwnershipBrake"]
@@ -46,12 +48,18 @@ class OwnershipBrake:
         self._lost = 0
         self._first = asyncio.Lock()
         self._open = False
+        self._noted = bool(LostOwners.noted_on(crd).names)
         self._cause = ""
 
     @property
     def on(self) -> bool:
         """Whether no further object may be written."""
         return self._lost >= MOST_LOST
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether a write must be tried as a dry run first: an earlier run lost owners, and this one kept none yet."""
+        return self._noted and not self._open
 
     @asynccontextmanager
     async def turn(self, decision: ObjectDecision) -> AsyncIterator[None]:
@@ -70,18 +78,25 @@ class OwnershipBrake:
         """Note that a write left an object with its owners."""
         self._lost = 0
 
-    async def lost(self) -> str:
-        """Count an object that lost owners, and return the likely cause; see ``cause``."""
-        cause = await self.cause()
+    async def lost(self, said: str = "") -> str:
+        """Count an object that lost owners; return sentences for the report, with what the server said."""
+        await self._count()
+        return f"{_LOST}{said}. {self._cause}"
+
+    async def would_be_lost(self, *, counted: bool = False) -> str:
+        """Return the sentences about an object that a dry run shows without its owners; ``counted`` as a lost one."""
+        await (self._count() if counted else self._look())
+        return f"{_WOULD_BE_LOST}. {self._cause}"
+
+    async def _count(self) -> None:
+        await self._look()
         self._lost += 1
         if self.on:
-            self._stop.because(f"the last {self._lost} objects lost field owners when they were written. {cause}")
-        return cause
+            self._stop.because(f"the writes of {self._lost} objects in a row lose their field owners. {self._cause}")
 
-    async def cause(self) -> str:
-        """Return the mutating admission that sees updates of the objects, or where else to look: a sentence or two."""
+    async def _look(self) -> None:
+        """Find the mutating admission that sees updates of the objects, or where else to look."""
         self._cause = self._cause or await self._ask()
-        return self._cause
 
     async def _ask(self) -> str:
         try:
@@ -139,6 +154,14 @@ def _matches(of: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], crd: Crd
     )
 
 
+_LOST = (
+    "the API server stored it with other managedFields than it was given, and again when they were restored: its field "
+    "owners are lost in part. Each manager's next apply may need --force-conflicts"
+)
+_WOULD_BE_LOST = (
+    "a dry run shows that the API server would store it with other managedFields than it is given, so field owners "
+    "would be lost"
+)
 _SEEN = (
     "Each write passes {names}, which may change metadata.managedFields. Have it leave managedFields as they are, or "
     "take {crd} out of its rules, before the next run"

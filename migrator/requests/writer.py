@@ -287,18 +287,28 @@ class ObjectWriter:
             raise _NotDone(decision.reason, decision.refusal)
         if not decision.steps:
             return False
+        if self._brake.rehearses and not (self._dry_run or await self._keeps_owners(meta, decision)):
+            raise _NotDone("OwnershipWouldBeLost", await self._brake.would_be_lost(counted=True))
         now = await self._write(meta, decision)
         if self._dry_run:
             # A server that cannot even parse the stored list empties it on every write, and accepts the next write as
             # sent. That second write is the repair, which a dry run cannot show.
             if not corrupt(meta.managed_fields) and not _shows(now, decision.entries):
-                raise _NotDone("OwnershipWouldBeLost", f"{_WOULD_BE_LOST}. {await self._brake.cause()}")
+                raise _NotDone("OwnershipWouldBeLost", await self._brake.would_be_lost())
             return True
         if not same_ownership(decision.entries, now.managed_fields):
             now = await self._repair(now, decision.entries, before=meta.managed_fields)
         if decision.entries:
             self._brake.kept()
         return now.resource_version != meta.resource_version
+
+    async def _keeps_owners(self, meta: Meta, decision: ObjectDecision) -> bool:
+        """Return whether a dry run leaves an object its owners; true where it cannot be tried."""
+        try:
+            shown = await self._send(meta, decision.steps[-1], decision.entries, rehearsal=True)
+        except KubeError:
+            return True
+        return bool(corrupt(meta.managed_fields)) or _shows(shown, decision.entries)
 
     async def _write(self, meta: Meta, decision: ObjectDecision) -> Meta:
         """Send a decision's requests; return what the last one left.
@@ -423,7 +433,7 @@ class ObjectWriter:
         if before and same_ownership(readable(before), readable(now.managed_fields)):
             why = _UNREADABLE if corrupt(now.managed_fields) else _LEFT
             return _NotDone("OwnershipNotTranslated", f"{why}{said}")
-        return _NotDone(OWNERS_LOST, f"{_LOST}{said}. {await self._brake.lost()}")
+        return _NotDone(OWNERS_LOST, await self._brake.lost(said))
 
     async def _moved(
         self, meta: Meta, live: dict[str, Any], entries: tuple[ManagedFieldsEntry, ...]
@@ -483,11 +493,6 @@ _RIDES_ALONG = (
     "healthy and run again; without one, run with --managed-fields translate and --scope not-storage"
 )
 
-_WOULD_BE_LOST = (
-    "a dry run shows that the API server would store it with other managedFields than it is given, so field owners "
-    "would be lost"
-)
-
 _LEFT = (
     "the API server stored it, but left its managedFields as they were, as it does from Kubernetes 1.37 on where it "
     "cannot convert one of them: no owner is lost. With a conversion webhook, see that it is healthy, then run again"
@@ -497,9 +502,4 @@ _UNREADABLE = (
     "the API server stored it, but left its managedFields as they were, as it does from Kubernetes 1.37 on where it "
     "cannot read one of them: no owner is lost, but each apply fails and no write repairs it. Delete the object and "
     "create it again"
-)
-
-_LOST = (
-    "the API server stored it with other managedFields than it was given, and again when they were restored: its field "
-    "owners are lost in part. Each manager's next apply may need --force-conflicts"
 )

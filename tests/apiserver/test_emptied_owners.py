@@ -37,6 +37,7 @@ async def test_a_run_ends_after_the_first_objects_and_names_the_webhook(
     async with emptying(kind, tmp_path, "v1beta1", "w00"):
         planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(settle_s=0.0), sample=5)
         report = await migrate(cluster, kind)
+        again = await migrate(cluster, kind)
     named = f"the webhook asks.{kind.group} of the MutatingWebhookConfiguration asks.{kind.group}"
     assert MigrationReport((report,)).result is MigrationResult.FAILED and not report.pruned
     assert {failure.reason for failure in report.failures} == {"OwnershipLost"} and len(report.failures) == 3
@@ -45,6 +46,8 @@ async def test_a_run_ends_after_the_first_objects_and_names_the_webhook(
     assert report.unfinished.count("run again") + report.unfinished.count("Run again") == 1
     emptied = [found for found in (await kind.stored()).values() if not found["metadata"].get("managedFields")]
     assert len(emptied) == 3
+    assert {failure.reason for failure in again.failures} == {"OwnershipWouldBeLost"} and len(again.failures) == 3
+    assert named in again.unfinished, again.unfinished
     assert planned.findings.fail and any(named in each.message for each in planned.findings.listed)
     crd = (await read_crd(cluster, kind.name)).crd
     assert crd.annotations["restow.dev/owners-lost"].count("default/w") == 3

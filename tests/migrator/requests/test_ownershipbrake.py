@@ -69,7 +69,7 @@ async def test_the_webhooks_that_see_updates_are_named(
     rule: dict[str, Any], webhook: dict[str, Any], named: bool
 ) -> None:
     """A webhook of other objects would be named, or the guilty one not."""
-    cause = await brake(configured(RULE | rule, **webhook)).cause()
+    cause = await brake(configured(RULE | rule, **webhook)).would_be_lost()
     assert ("the webhook hook of the MutatingWebhookConfiguration cfg" in cause) is named
     assert ("API server's log" in cause) is not named
 
@@ -78,13 +78,13 @@ async def test_the_webhooks_that_see_updates_are_named(
 async def test_policies_are_named_too(version: str) -> None:
     """A MutatingAdmissionPolicy can empty managedFields as well, and older API servers serve it as v1beta1 only."""
     policy = {"metadata": {"name": "empties"}, "spec": {"matchConstraints": {"resourceRules": [RULE]}}}
-    cause = await brake(Server({("mutatingadmissionpolicies", version): [policy]})).cause()
+    cause = await brake(Server({("mutatingadmissionpolicies", version): [policy]})).would_be_lost()
     assert "the MutatingAdmissionPolicy empties" in cause
 
 
 async def test_without_the_right_the_command_is_named() -> None:
     """A migrator without rights on webhooks would point to a log where nothing is."""
-    assert "kubectl get mutatingwebhookconfigurations" in await brake(Server(denies=True)).cause()
+    assert "kubectl get mutatingwebhookconfigurations" in await brake(Server(denies=True)).would_be_lost()
 
 
 async def test_a_success_in_between_goes_on() -> None:
@@ -98,7 +98,7 @@ async def test_a_success_in_between_goes_on() -> None:
         tested.kept()
     for _ in range(3):
         await tested.lost()
-    assert tested.on and stop.why.startswith("the last 3 objects lost field owners")
+    assert tested.on and stop.why.startswith("the writes of 3 objects in a row lose their field owners")
 
 
 async def test_one_object_at_a_time_until_one_kept_its_owners() -> None:
