@@ -111,7 +111,7 @@ class OwnershipBrake:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         return _SEEN.format(names=", ".join(found[:_NAMED]) + more, crd=self._crd.name)
 
-    async def _all(self, version: str, plural: str) -> list[Object]:
+    async def _all(self, version: str, plural: str) -> Sequence[Object]:
         """Return all objects of a resource; none if the API server does not serve it."""
         resource, found = Resource(_GROUP, version, plural, namespaced=False), []
         try:
