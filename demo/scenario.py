@@ -130,7 +130,7 @@ class Scenario:
         narration = self._narration
         with narration.step("With restow: look first"):
             narration.command(f"restow plan {_CRD}")
-            crd = (await read_crd(self._cluster, _CRD)).crd
+            crd = await read_crd(self._cluster, _CRD)
             plan_command.show([await plan(self._cluster, crd, Options())], "table")
 
     async def _migrate(self) -> None:
@@ -185,7 +185,7 @@ class Scenario:
             )
             name = f"{_CRD} --version {OLD} --kinds owner-references"
             narration.command(f"restow references {name}")
-            crd = (await read_crd(self._cluster, _CRD)).crd
+            crd = await read_crd(self._cluster, _CRD)
             of, kinds = sought(crd, OLD), {ReferenceKind.OWNER_REFERENCES}
             found = (await find_references(self._cluster, [of], kinds=kinds))[of]
             references_command.show([found], "table")
@@ -259,7 +259,7 @@ class Scenario:
 
     async def _readiness(self) -> Readiness:
         self._narration.command(f"restow ready {_CRD} --drop {OLD}")
-        crd = (await read_crd(self._cluster, _CRD)).crd
+        crd = await read_crd(self._cluster, _CRD)
         readiness = await ready(self._cluster, crd, OLD)
         ready_command.show(readiness, "table")
         return readiness

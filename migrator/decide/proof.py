@@ -229,7 +229,7 @@ def proof_of_run(start: Crd, now: Crd, options: Options) -> Proof | None:
 
 
 def annotations_of_mark(crd: Crd, proof: Proof, *, rewritten: bool) -> dict[str, str | None]:
-    """Return the annotations with which a run ends: the proof in place of the watermark, which is no longer needed.
+    """Return the annotations with which a run ends: the proof in place of the watermark and the tokens of runs.
 
     A CRD of one version without work gets no proof, because a run over all CRDs would mark every CRD.
 
@@ -241,8 +241,8 @@ def annotations_of_mark(crd: Crd, proof: Proof, *, rewritten: bool) -> dict[str,
     annotations: dict[str, str | None] = {}
     if len(crd.versions) > 1 or rewritten or ANNOTATION in crd.annotations:
         annotations[ANNOTATION] = proof.encode()
-    if proof.objects and watermark.ANNOTATION in crd.annotations:
-        annotations[watermark.ANNOTATION] = None
+    if proof.objects:
+        annotations |= {name: None for name in (watermark.ANNOTATION, watermark.RUNS) if name in crd.annotations}
     return annotations
 
 

@@ -27,7 +27,8 @@ __all__ = [
 class Moment(StrEnum):
     """A moment in the migration of a CRD.
 
-    - ``settling``: the run waits until the last change of the CRD is old enough (``report.settle_s``).
+    - ``settling``: the run waits until requests have ended that began before the API servers followed the CRD
+      (``report.settle_s``).
     - ``lagging``: the run waits for an API server that has not seen this change; ``report.lagging`` names it.
     - ``native``: the run waits for the cluster's own migration.
     - ``writing``: a pass starts; its counts grow in the report.

@@ -1,9 +1,7 @@
-"""The settle time before a list, and the watermark: a resourceVersion that separates old writes from proved ones.
+"""What a run leaves on a CRD before its first write: the watermark, and its token.
 
-An API server may encode the old version for a moment after a flip of the storage version: up to 157 ms were measured,
-on objects with resourceVersions newer than the flip (Kubernetes issue 130235). With several API servers, each has its
-own lag. A pass that started at that moment would miss such objects. Therefore a run waits before it lists
-(``remaining_settle_time``).
+The watermark is a resourceVersion that separates old writes from proved ones. The token (``RUNS``) shows that the run
+has not outlived a restore of etcd from a backup (``decide.premise``).
 
 The watermark is the resourceVersion of a LIST made after the last change of the CRD had settled. An object with a newer
 resourceVersion was written later, by any client, and so is stored at the storage version; a run that resumes does not
@@ -28,7 +26,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -37,49 +34,11 @@ from restow.crds import Crd
 
 __all__ = [
     "ANNOTATION",
-    "FirstSeen",
     "Watermark",
     "is_newer",
     "last_spec_change",
-    "remaining_settle_time",
     "valid_watermark",
 ]
-
-
-_CLOCKS_APART_S = 60.0
-"""Seconds by which clocks may differ: the server that answers may not be the one that received the change."""
-
-
-@dataclass(slots=True)
-class FirstSeen:
-    """The times at which this process first saw each generation of each CRD.
-
-    Only the time of the current generation counts: the CRD may have been flipped a moment before it was read again, for
-    example for another pass.
-    """
-
-    first: dict[tuple[str, int], float] = field(default_factory=dict)
-
-    def seen_for(self, crd: Crd, now: float) -> float:
-        """Record a CRD as just read; return the seconds since this process first saw this generation."""
-        return now - self.first.setdefault((crd.uid, crd.generation), now)
-
-
-def remaining_settle_time(crd: Crd, *, settle_s: float, server_now: datetime | None, seen_for_s: float) -> float:
-    """Return the seconds that still have to pass before the list.
-
-    Args:
-        crd: the CRD as just read.
-        settle_s: the seconds required between its last change and the list.
-        server_now: the API server's clock at that read, or None if its answer had no date.
-        seen_for_s: the seconds since this process first saw the CRD in this generation. They count for changes of the
-            last minute, and if the CRD itself does not show when its spec changed.
-    """
-    changed = last_spec_change(crd)
-    if changed is None or server_now is None:
-        return max(0.0, settle_s - seen_for_s)
-    age = (server_now - changed).total_seconds() - _CLOCKS_APART_S
-    return min(settle_s, max(0.0, settle_s - max(age, seen_for_s)))
 
 
 def last_spec_change(crd: Crd) -> datetime | None:
@@ -167,6 +126,19 @@ def is_newer(resource_version: str, than: str) -> bool:
 def versions_digest(crd: Crd) -> str:
     """Return a short hash of every version with its served and storage flags."""
     return hashlib.sha256(msgspec.json.encode(crd.fingerprint)).hexdigest()[:16]
+
+
+RUNS = "restow.dev/runs"
+"""The annotation of a CRD with the tokens of the runs that are at work on it, separated by blanks."""
+
+TOKEN_LENGTH = 8
+_MOST_TOKENS = 1000
+"""The most tokens that are kept, the newest: a run that is killed, or that fails, leaves its token behind."""
+
+
+def with_token(crd: Crd, token: str) -> str:
+    """Return the value of the annotation ``RUNS`` with one more token."""
+    return " ".join([*crd.annotations.get(RUNS, "").split(), token][-_MOST_TOKENS:])
 
 
 _decoder = msgspec.json.Decoder(Watermark)

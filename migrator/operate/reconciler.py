@@ -27,20 +27,23 @@ from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming
 from restow.kube.resources import CRDS
 from restow.kube.retry import Backoff, RetryingCluster, requested_wait
 from restow.kube.watch import Key
+from restow.migrator.decide.premise import Followers
 from restow.migrator.decide.proof import ANNOTATION, extended, touches_managed_fields, what_is_proved
 from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused
 from restow.migrator.model.options import Options, Phase
 from restow.migrator.model.report import CrdReport
-from restow.migrator.model.watermark import FirstSeen, remaining_settle_time
 from restow.migrator.operate.events import Events
 from restow.migrator.operate.hooks import Hook, Hooks, MigrationEvent, RunHooks, finding, outcome
 from restow.migrator.operate.log import log_details
 from restow.migrator.operate.references import ReferenceSearches, condition, write_condition
 from restow.migrator.operate.targets import Targets, choice
 from restow.migrator.references.verdict import standing
-from restow.migrator.requests.crdaccess import ReadCrd, annotate, read_crd
+from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.requests.passes import Converters, own_webhook
+from restow.migrator.requests.preflight import refusal
 from restow.migrator.run.run import Migration
+from restow.migrator.run.settle import remaining
 
 __all__ = ["Memory", "Migrator", "due_phases"]
 
@@ -216,7 +219,7 @@ class Migrator:
         self._chance = chance or random.Random()
         self._memory = Memory(backoff)
         self._searches = None if references_s is None else ReferenceSearches(cluster, references_s, clock)
-        self._first_seen = FirstSeen()
+        self._followers = Followers()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run_forever(self) -> None:
@@ -299,11 +302,10 @@ class Migrator:
                 return await self._unread(crd_name, error)
 
     async def _reconcile(self, name: str, stop: asyncio.Event) -> ReconcileResult:
-        read = await self._read(name)
-        options = self._choice.options_of(read.crd) if read is not None else None
-        if read is None or options is None:
+        crd = await self._read(name)
+        options = self._choice.options_of(crd) if crd is not None else None
+        if crd is None or options is None:
             return await self._forget(name)
-        crd = read.crd
         due = due_phases(crd, options, self._memory.proof(name))
         if not due:
             self._memory.calm(name)
@@ -312,8 +314,10 @@ class Migrator:
             return _NEVER if self._searches is None else await self._look(self._searches, crd, stop)
         if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
             return ReconcileResult(wait)
-        if (wait := self._settling(read, options, due)) > 0:
-            await self._hooks.call(MigrationEvent.SETTLING, crd, due=due, message=_SETTLING, requeue_after=wait)
+        behind, wait = await self._settling(crd, options, due)
+        if wait > 0:
+            message = behind or _SETTLING
+            await self._hooks.call(MigrationEvent.SETTLING, crd, due=due, message=message, requeue_after=wait)
             return ReconcileResult(wait)
         result = await self._run(crd, options, due, stop)
         if result.requeue_after is None and self._searches is not None:
@@ -335,7 +339,7 @@ class Migrator:
         await self._hooks.call(MigrationEvent.REFERENCES, crd, message=message, references=found, requeue_after=wait)
         return ReconcileResult(wait)
 
-    async def _read(self, name: str) -> ReadCrd | None:
+    async def _read(self, name: str) -> Crd | None:
         """Read the CRD; return None if it does not exist."""
         try:
             return await read_crd(self._looking, name)
@@ -344,15 +348,14 @@ class Migrator:
                 return None
             raise
 
-    def _settling(self, read: ReadCrd, options: Options, due: tuple[Phase, ...]) -> float:
-        if Phase.STORAGE not in due:
-            return 0.0
-        return remaining_settle_time(
-            read.crd,
-            settle_s=options.settle_s,
-            server_now=read.server_now,
-            seen_for_s=self._first_seen.seen_for(read.crd, self._clock.monotonic()),
-        )
+    async def _settling(self, crd: Crd, options: Options, due: tuple[Phase, ...]) -> tuple[str, float]:
+        """Return what ``settle.remaining`` says, so that no worker is blocked while requests end."""
+        if Phase.STORAGE not in due or not options.settle_s or refusal(crd, options.namespace):
+            return "", 0.0
+        async with ApiServers(self._looking, options.api_servers) as servers:
+            return await remaining(
+                servers, self._followers, crd, settle_s=options.settle_s, clock=self._clock.monotonic
+            )
 
     async def _run(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> ReconcileResult:
         report = await self._migrate(crd, options, due, stop)
@@ -385,7 +388,7 @@ class Migrator:
             converters=self._converters,
             clock=self._clock.monotonic,
             chance=self._chance,
-            first_seen=self._first_seen,
+            followers=self._followers,
         )
         error: KubeError | None = None
         async with asyncio.TaskGroup() as group:
@@ -404,10 +407,10 @@ class Migrator:
 
     async def _remember(self, start: Crd, options: Options, proof: str) -> float | None:
         """Remember the proof of a run if nothing is due with it; return when to reconcile again."""
-        read = await self._read(start.name)
-        if read is None or not proof or due_phases(read.crd, options, proof):
+        crd = await self._read(start.name)
+        if crd is None or not proof or due_phases(crd, options, proof):
             return 0.0  # the CRD changed, or a run of another process failed, so work may be due
-        await self._leave(read.crd, proof)
+        await self._leave(crd, proof)
         return None
 
     async def _extend_proof(self, crd: Crd) -> None:
@@ -452,4 +455,4 @@ def _as_asked(report: CrdReport, options: Options) -> bool:
     return not options.prunes or report.stored_after == (report.storage_version,)
 
 
-_SETTLING = "the CRD changed a moment ago, and an API server may not know yet"
+_SETTLING = "requests that began before the API servers followed the CRD may still be under way"

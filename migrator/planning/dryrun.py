@@ -19,6 +19,7 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import qualified_name
 from restow.kube.retry import with_retries
+from restow.migrator.decide.premise import Premise
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.findings import PlanCheck, PlanFinding, PlanFindings, of_failure
 from restow.migrator.model.options import Options
@@ -29,6 +30,7 @@ from restow.migrator.planning.plan import Measured
 from restow.migrator.planning.strippreview import StripPrediction
 from restow.migrator.requests.lister import Item
 from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator, Work
 from restow.migrator.requests.wire import Meta, whole_object_decoder
@@ -197,6 +199,7 @@ class DryRun:
             rules,
             self._report,
             translator=self._translator,
+            check=PremiseCheck(cluster, Premise(crd)),
             limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=clock),
             stop=stop,
             clock=clock,

@@ -271,7 +271,7 @@ async def _look_at_servers(cluster: Cluster, crd: Crd, urls: Sequence[str]) -> S
         if behind := await servers.behind(crd):
             against.append(f"{behind}; ask again once it follows")
         unseen = tuple(servers.unseen)
-    now = (await read_crd(cluster, crd.name)).crd
+    now = await read_crd(cluster, crd.name)
     if _judged_by(now) != _judged_by(crd):
         against.append(f"{crd.name} was changed while its objects were looked at; ask again")
     return Servers(tuple(against), unseen)

@@ -102,7 +102,7 @@ async def status(cluster: Cluster, names: Sequence[str] = ()) -> list[CrdStatus]
         CrdError: a CRD is malformed.
         KubeError: the API server cannot be reached.
     """
-    crds = [(await read_crd(cluster, name)).crd for name in names] if names else await list_crds(cluster)
+    crds = [await read_crd(cluster, name) for name in names] if names else await list_crds(cluster)
     return [CrdStatus.of(crd) for crd in crds]
 
 

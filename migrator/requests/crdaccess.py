@@ -1,13 +1,8 @@
-"""Requests about the CRD itself: read, list and watch it, prune ``status.storedVersions``, write annotations."""
+"""Requests about the CRD itself: read and list it, prune ``status.storedVersions``, write annotations."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
 import msgspec
 
@@ -18,18 +13,16 @@ from restow.kube.pager import list_names, list_pages
 from restow.kube.resources import CRDS, Resource
 from restow.kube.retry import with_retries, without_retries
 from restow.kube.suggestions import did_you_mean
-from restow.kube.watch import Selection, watch
-from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
-from restow.migrator.decide.prune import Generations
+from restow.kube.watchevents import Item
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.ownership.entries import FIELD_MANAGER
 
 __all__ = [
     "DELETED",
-    "CrdWatch",
-    "ReadCrd",
     "annotate",
+    "crd_resource_version",
     "deleted",
+    "item_crd",
     "known_names",
     "list_crds",
     "patch_stored_versions",
@@ -37,22 +30,12 @@ __all__ = [
 ]
 
 
-_log = logging.getLogger(__name__)
-
 DELETED = "{name} was deleted during the run, and its objects with it: there is nothing left to migrate"
 
 _PAGE = 50  # a CRD can be a megabyte
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCrd:
-    """A CRD, and the API server's clock when it was read."""
-
-    crd: Crd
-    server_now: datetime | None
-
-
-async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
+async def read_crd(cluster: Cluster, name: str) -> Crd:
     """Read one CRD, with retries during outages (``restow.kube.retry``).
 
     Raises:
@@ -69,7 +52,37 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
     except Forbidden as error:
         msg = f"no permission to get {CRDS.describe(name=name)}: {error.message}"
         raise MigrationRefused(msg) from error
-    return ReadCrd(_crd_of(reply), reply.date)
+    return _crd_of(reply)
+
+
+async def crd_resource_version(cluster: Cluster, name: str) -> str:
+    """Return the resourceVersion that a CRD has now; a cheap read, by which a change is noticed.
+
+    Raises:
+        KubeError: the CRD cannot be read.
+    """
+    reply = await with_retries(cluster).get(CRDS, name, metadata_only=True)
+    return reply.decode(_head).metadata.resource_version
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Head(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+def item_crd(item: Item) -> Crd:
+    """Return the CRD of a watch event.
+
+    Raises:
+        CrdError: the CRD is malformed.
+    """
+    return Crd.from_document(item.json() | _TYPE)
 
 
 def _crd_of(reply: Reply) -> Crd:
@@ -191,49 +204,3 @@ async def annotate(
             return error.said
         else:
             return ""
-
-
-class CrdWatch:
-    """The generations of one CRD, as a watch shows them during a migration.
-
-    If the watch fails permanently (for example without permission), the record has a gap. The prune guard notices the
-    gap and assumes nothing about unseen generations.
-    """
-
-    def __init__(self, start: Crd) -> None:
-        self.generations = Generations()
-        self._news = asyncio.Event()
-        self._see(start)
-
-    async def follow(self, cluster: Cluster) -> None:
-        """Collect generations until cancelled, or until the watch cannot be kept."""
-        selection = Selection(CRDS, field_selector=f"metadata.name={self._name}")
-        try:
-            async with watch(cluster, selection) as events:
-                async for event in events:
-                    self._take(event)
-        except (KubeError, CrdError) as error:
-            _log.info("the watch of %s ended: %s", CRDS.describe(name=self._name), error)
-
-    async def reach(self, generation: int, *, timeout_s: float = 3.0) -> None:
-        """Wait for a short time until the watch has shown a generation that was read elsewhere."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                while generation not in self.generations.seen:
-                    self._news.clear()
-                    await self._news.wait()
-
-    def _take(self, event: WatchEvent) -> None:
-        if isinstance(event, Listed):
-            found = event.items
-        elif isinstance(event, (Added, Modified)):
-            found = (event.item,)
-        else:
-            return
-        for item in found:
-            self._see(Crd.from_document(item.json() | _TYPE))
-
-    def _see(self, crd: Crd) -> None:
-        self._name = crd.name
-        self.generations.add(crd)
-        self._news.set()

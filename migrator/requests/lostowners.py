@@ -128,7 +128,7 @@ async def _note(cluster: Cluster, name: str, change: Callable[[LostOwners], Lost
     cluster, conflicts = with_retries(cluster), 0
     while conflicts < _ATTEMPTS:
         try:
-            crd = (await read_crd(cluster, name)).crd
+            crd = await read_crd(cluster, name)
             return await annotate(cluster, crd, {ANNOTATION: change(LostOwners.noted_on(crd)).encode()}, unchanged=True)
         except Conflict as conflict:
             conflicts += not isinstance(conflict, OutcomeUnknown)

@@ -31,6 +31,7 @@ from restow.migrator.requests.crdaccess import deleted
 from restow.migrator.requests.lister import Item, ListFailed, list_objects
 from restow.migrator.requests.listfailure import explain_list_failure
 from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator, Work
 from restow.migrator.requests.webhook import webhook_converter
@@ -110,27 +111,34 @@ def page_size(options: Options, crd: Crd, rules: EntryPolicies) -> int:
 
 async def run_pass(
     environment: Environment,
-    crd: Crd,
+    check: PremiseCheck,
     rules: EntryPolicies,
     options: Options,
     report: CrdReport,
     *,
     listed: Callable[[str], Awaitable[None]] | None = None,
+    unconfirmed: Sequence[Unconfirmed] = (),
 ) -> None:
     """List and finish every object, or those of a shard; ``report`` counts the outcomes.
 
+    Once the premise has changed, no further object is begun.
+
     Args:
         environment: the API server, the clock and the end of the run.
-        crd: the CRD; objects are listed and written at its storage version.
+        check: the premise of the pass; objects are listed and written at the storage version of its CRD.
         rules: the policies by which objects are decided.
         options: what is asked for.
         report: counts, failures, and ``unfinished`` if not every object was processed.
         listed: receives the list's resourceVersion before the first object is begun.
+        unconfirmed: the writes of an earlier pass that are to be checked before the objects are listed.
     """
+    crd = check.premise.crd
     chosen = environment.converter(crd)
     async with open_converter(chosen, environment, crd, options, report.requests) as converter:
         report.begin_pass()
-        await _Pass(environment, crd, rules, options, report, converter).run(listed)
+        one = _Pass(environment, check, rules, options, report, converter)
+        await one.check_again(unconfirmed)
+        await one.run(listed)
     report.warn(hazard_warnings(rules.hazards, report.hazards, rules.storage))
     if environment.stop:
         report.unfinished, report.unreachable = unfinished(report, environment.stop), environment.stop.unreachable
@@ -160,7 +168,7 @@ class _Pass:
     def __init__(
         self,
         environment: Environment,
-        crd: Crd,
+        check: PremiseCheck,
         rules: EntryPolicies,
         options: Options,
         report: CrdReport,
@@ -168,7 +176,8 @@ class _Pass:
     ) -> None:
         self._environment = environment
         self._stop = environment.stop
-        self._crd = crd
+        self._check = check
+        self._crd = crd = check.premise.crd
         self._rules = rules
         self._options = options
         self._report = report
@@ -181,6 +190,7 @@ class _Pass:
             rules,
             report,
             translator=self._translator,
+            check=check,
             limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
             stop=environment.stop,
             clock=environment.clock,
@@ -191,6 +201,11 @@ class _Pass:
         )
         self._asking = asyncio.Lock()
         self._asked = 0
+
+    async def check_again(self, unconfirmed: Sequence[Unconfirmed]) -> None:
+        """Check the writes of an earlier pass during which the CRD changed."""
+        for each in unconfirmed:
+            await self._writer.check_again(each)
 
     async def run(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
         """List and finish all objects, or those of the shard."""
@@ -205,6 +220,8 @@ class _Pass:
         report = self._report
         try:
             async for items in self._batches(listed):
+                if self._check.changed:
+                    break
                 for work in await self._translator.works(items):
                     await self._queue.put(work)
         except ListFailed as failure:
@@ -253,7 +270,7 @@ class _Pass:
 
     async def _work(self) -> None:
         while (work := await self._queue.get()) is not None:
-            if not self._stop:
+            if not self._stop and not self._check.changed:
                 await self._writer.finish(*work)
 
 

@@ -14,13 +14,14 @@ from typing import Any
 
 import msgspec
 
-from restow.crds import Crd
+from restow.crds import Crd, fieldpath
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import (
     BadRequest,
     ConfigError,
     Conflict,
     Forbidden,
+    Gone,
     Invalid,
     KubeError,
     NotFound,
@@ -28,6 +29,7 @@ from restow.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from restow.kube.pager import ObjectList
 from restow.kube.retry import without_retries
 from restow.migrator.decide.decision import ObjectDecision, WriteStep, decide
 from restow.migrator.decide.errortable import (
@@ -55,9 +57,11 @@ from restow.migrator.ownership.entries import (
     without_times,
 )
 from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.ownership.reconcile import reconcile_with_schema
 from restow.migrator.ownership.translation import Translation
 from restow.migrator.requests.ownershipbrake import OwnershipBrake
 from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import (
@@ -98,6 +102,7 @@ class ObjectWriter:
         rules: the policies by which each object is decided.
         report: where everything is counted.
         translator: converts the entries of an object that is decided a second time.
+        check: the premise of the pass.
         limiter: paces the writes.
         stop: once it is requested, no further attempt begins.
         clock: a monotonic clock, in seconds.
@@ -115,6 +120,7 @@ class ObjectWriter:
         report: CrdReport,
         *,
         translator: Translator,
+        check: PremiseCheck,
         limiter: Limiter,
         stop: RunStop,
         clock: Callable[[], float],
@@ -130,6 +136,7 @@ class ObjectWriter:
         self._rules = rules
         self._report = report
         self._translator = translator
+        self._check = check
         self._limiter = limiter
         self._stop = stop
         self._clock = clock
@@ -198,6 +205,33 @@ class ObjectWriter:
                 self._count(decision, changed=changed)
                 self._report.unchanged += bool(decision.steps) and not changed and self._is_old(meta)
                 return
+
+    def _as_meant(self, meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
+        """Return whether an object has the intended owners.
+
+        Where a map or list has turned atomic in the storage version itself, the server replaces what its entries own
+        below that field by the field.
+        """
+        if same_ownership(meant, found):
+            return True
+        schema = self._rules.schemas[self._rules.storage]
+        atomic = [
+            msgspec.structs.replace(
+                entry,
+                fields=fieldpath.encode(reconcile_with_schema(fieldpath.decode(entry.fields), schema, schema, None)),
+            )
+            if entry.api_version == self._rules.storage
+            else entry
+            for entry in readable(meant)
+        ]
+        return same_ownership(atomic, found)
+
+    def _shows(self, shown: Meta, meant: Sequence[ManagedFieldsEntry]) -> bool:
+        """Return whether a dry run gave an object its intended owners.
+
+        restow's own entry does no harm: after a real write it is removed at once.
+        """
+        return self._as_meant(meant, [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER])
 
     def _is_old(self, meta: Meta) -> bool:
         """Return whether nothing shows a write after the last change of the CRD.
@@ -289,14 +323,18 @@ class ObjectWriter:
             return False
         if self._brake.rehearses and not (self._dry_run or await self._keeps_owners(meta, decision)):
             raise _NotDone("OwnershipWouldBeLost", await self._brake.would_be_lost(counted=True))
+        if not self._dry_run:
+            await self._check.before_write()
         now = await self._write(meta, decision)
         if self._dry_run:
             # A server that cannot even parse the stored list empties it on every write, and accepts the next write as
             # sent. That second write is the repair, which a dry run cannot show.
-            if not corrupt(meta.managed_fields) and not _shows(now, decision.entries):
+            if not corrupt(meta.managed_fields) and not self._shows(now, decision.entries):
                 raise _NotDone("OwnershipWouldBeLost", await self._brake.would_be_lost())
             return True
-        if not same_ownership(decision.entries, now.managed_fields):
+        if tuple(decision.entries) != tuple(meta.managed_fields):
+            self._check.wrote(meta, decision.entries, now)
+        if not self._as_meant(decision.entries, now.managed_fields) and await self._check.confirm():
             now = await self._repair(now, decision.entries, before=meta.managed_fields)
         if decision.entries:
             self._brake.kept()
@@ -308,7 +346,7 @@ class ObjectWriter:
             shown = await self._send(meta, decision.steps[-1], decision.entries, rehearsal=True)
         except KubeError:
             return True
-        return bool(corrupt(meta.managed_fields)) or _shows(shown, decision.entries)
+        return bool(corrupt(meta.managed_fields)) or self._shows(shown, decision.entries)
 
     async def _write(self, meta: Meta, decision: ObjectDecision) -> Meta:
         """Send a decision's requests; return what the last one left.
@@ -342,7 +380,7 @@ class ObjectWriter:
             last = WriteStep.EMPTY_PATCH  # the apply would have begun to track the object, and has not
         try:
             # The server would empty managedFields if it cannot convert one of the other entries in this request.
-            if rehearse and not _shows(await self._send(now, last, entries, rehearsal=True), entries):
+            if rehearse and not self._shows(await self._send(now, last, entries, rehearsal=True), entries):
                 raise _NotDone("OwnershipWouldBeLost", _RIDES_ALONG)
             return await self._send(now, last, entries)
         except (BadRequest, Forbidden, Invalid) as error:
@@ -365,6 +403,7 @@ class ObjectWriter:
             body = identity_apply(self._rules.storage, self._kind, meta)
         async with self._limiter:
             self._report.requests.write += 1
+            newest = self._check.sent()
             reply = await self._cluster.patch(
                 self._resource,
                 meta.name,
@@ -376,7 +415,10 @@ class ObjectWriter:
             )
         self._last_answer = self._last_write = self._clock()
         self._limiter.succeeded()
-        return reply.decode(object_decoder).metadata
+        found = reply.decode(object_decoder).metadata
+        if not (rehearsal or self._dry_run):
+            self._check.answered(newest, meta, found)
+        return found
 
     async def _repair(
         self, after: Meta, meant: Sequence[ManagedFieldsEntry], *, before: Sequence[ManagedFieldsEntry]
@@ -423,7 +465,7 @@ class ObjectWriter:
                 await self._stop.sleep(self._jitter(outcome.wait), what)
                 continue
             attempt += 1
-            if same_ownership(entries, now.managed_fields):
+            if self._as_meant(entries, now.managed_fields):
                 self._report.objects.repaired += 1
                 return now
         raise await self._not_restored(before, now)
@@ -451,13 +493,86 @@ class ObjectWriter:
         decision = self._decide(meant, live, translation)
         return entries if decision.refusal else decision.entries
 
+    async def check_again(self, written: Unconfirmed) -> None:
+        """Check an object that was written while the CRD changed, and give it the owners of the present CRD if it must.
 
-def _shows(shown: Meta, meant: Sequence[ManagedFieldsEntry]) -> bool:
-    """Return whether a dry run gave an object its intended owners.
+        The API server carried the write out by the CRD from before the change or by the present one. What it stored
+        tells: it is what the present CRD makes of the object from before the write, or it is something else.
+        """
+        attempts = Attempts(self._patience_s)
+        while not self._stop:
+            try:
+                await self._set_right(written)
+            except _Gone:
+                return
+            except _NotDone as failure:
+                self._fail(written.before, failure.reason, failure.message)
+                return
+            except (Gone, ConverterDown, RecursionError) as error:
+                self._fail(written.before, "OwnershipUnconfirmed", _UNCONFIRMED.format(error=error))
+                return
+            except KubeError as error:
+                attempt, plural = self._count_attempt(attempts, error), self._resource.plural
+                outcome = of_write_error(error, plural=plural, name=written.before.name, attempt=attempt)
+                if not await self._again(written.before, error, outcome, attempt):
+                    return
+            else:
+                return
+        self._fail(written.before, "OwnershipUnconfirmed", _UNCONFIRMED.format(error=self._stop.why))
 
-    restow's own entry does no harm: after a real write it is removed at once.
-    """
-    return same_ownership(meant, [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER])
+    async def _set_right(self, written: Unconfirmed) -> None:
+        """Compare what a write stored with what the present CRD makes of the object before it, and act on it."""
+        before = await self._read_at(written.before, written.before.resource_version)
+        stored = await self._read_at(written.before, written.after)
+        if before is None or stored is None or _content(before[1]) != _content(stored[1]):
+            return  # it is gone, or was decided as it was stored
+        meta, live = before
+        decision = self._decide(meta, live, None)
+        if decision.needs_object:
+            [translation] = await self._translator.translate([before])
+            decision = self._decide(meta, live, translation)
+        if decision.refusal:
+            raise _NotDone(decision.reason, decision.refusal)
+        wrong = stored[0].managed_fields
+        if self._as_meant(decision.entries, wrong):
+            return
+        now, _live = await self._read(stored[0], whole=False)
+        later = [each for each in now.managed_fields if not any(same_ownership([each], [old]) for old in wrong)]
+        wanted = merge((*decision.entries, *later))
+        now = await self._send(now, WriteStep.COMBINED_PATCH, wanted)
+        if not self._as_meant(wanted, now.managed_fields):
+            await self._restore(now, wanted, ())
+        self._report.objects.repaired += 1
+
+    async def _read_at(self, meta: Meta, resource_version: str) -> tuple[Meta, dict[str, Any]] | None:
+        """Read an object as it was at a resourceVersion, converted by the present CRD; None if it did not exist."""
+        self._report.requests.read += 1
+        reply = await self._cluster.list_page(
+            self._resource,
+            meta.namespace or None,
+            params={
+                "fieldSelector": f"metadata.name={meta.name}",
+                "resourceVersion": resource_version,
+                "resourceVersionMatch": "Exact",
+            },
+        )
+        [found] = reply.decode(_whole_list).items or (None,)
+        if found is None:
+            return None
+        text = bytes(found)
+        return object_decoder.decode(text).metadata, whole_object_decoder.decode(text)
+
+
+_whole_list = msgspec.json.Decoder(ObjectList[msgspec.Raw])
+
+
+def _content(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what a write of managedFields changes."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _WRITTEN}
+    return obj | {"metadata": metadata}
+
+
+_WRITTEN = frozenset({"managedFields", "resourceVersion", "generation"})
 
 
 def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
@@ -486,6 +601,10 @@ def _restored(
 _TOO_DEEP = (
     "its managedFields are nested too deeply to be read here; nothing was written. Make the object flatter, or delete "
     "it, then run again"
+)
+_UNCONFIRMED = (
+    "it was written while the CRD changed, and whether its owners fit could not be seen ({error}). Look at its "
+    "managedFields (kubectl get --show-managed-fields -o yaml); each owner's next apply sets its own entry right"
 )
 _RIDES_ALONG = (
     "it has managedFields entries of another version that are to be kept, and the API server cannot convert one of "

@@ -6,7 +6,6 @@ CRD changed during the previous one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from restow.crds import Crd
@@ -14,7 +13,7 @@ from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
 from restow.migrator.decide.proof import reencoding_due, unprotected_versions
 from restow.migrator.model.callbacks import MigrationRefused, Moment
 from restow.migrator.requests.apiservers import ApiServers
-from restow.migrator.requests.crdaccess import DELETED, ReadCrd, patch_stored_versions, read_crd
+from restow.migrator.requests.crdaccess import DELETED, patch_stored_versions, read_crd
 from restow.migrator.requests.preflight import missing_permissions, refusal
 from restow.migrator.run.context import CrdRun
 from restow.migrator.run.native import beside_native
@@ -27,7 +26,7 @@ _ATTEMPTS = 10
 _ASK_AGAIN_S = (0.5, 1.5)
 
 
-async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> ReadCrd:
+async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Crd:
     """Read the CRD and make it safe to list and write its objects.
 
     Args:
@@ -44,21 +43,21 @@ async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Read
         Lagging: an API server does not follow the CRD.
         KubeError: the API server cannot be reached.
     """
-    read = await read_crd(run.cluster, run.report.name)
-    _take_down(run, read.crd, first=first)  # first, because the report of a refusal also names the versions
-    if read.crd.storage_migrating:
+    crd = await read_crd(run.cluster, run.report.name)
+    _take_down(run, crd, first=first)  # first, because the report of a refusal also names the versions
+    if crd.storage_migrating:
         waiting = partial(run.at, Moment.NATIVE)
-        read = await beside_native(run.environment, read, run.options, run.report, waiting)
+        crd = await beside_native(run.environment, crd, run.options, run.report, waiting)
         if first:
-            run.report.stored_before = read.crd.stored_versions  # the cluster's own migration may have pruned them
-    await _preflight(run, read.crd)
-    read = await _name_stored_versions(run, read)
-    if not reencoding_due(read.crd, run.options):
-        return read
-    return await settle(run, servers, read)
+            run.report.stored_before = crd.stored_versions  # the cluster's own migration may have pruned them
+    await _preflight(run, crd)
+    crd = await _name_stored_versions(run, crd)
+    if not reencoding_due(crd, run.options):
+        return crd
+    return await settle(run, servers, crd)
 
 
-async def begin_again(run: CrdRun, servers: ApiServers) -> ReadCrd | None:
+async def begin_again(run: CrdRun, servers: ApiServers) -> Crd | None:
     """Begin another pass; return None if this is impossible, with the reason in the report.
 
     Raises:
@@ -115,7 +114,7 @@ async def _missing_permissions(run: CrdRun, crd: Crd) -> list[str]:
     return missing
 
 
-async def _name_stored_versions(run: CrdRun, read: ReadCrd) -> ReadCrd:
+async def _name_stored_versions(run: CrdRun, crd: Crd) -> Crd:
     """Add every version at which objects may be stored to storedVersions, so that none of them can be removed.
 
     Such a version is missing after a prune by another client, or after a failure of the cluster's own migration. The
@@ -128,15 +127,14 @@ async def _name_stored_versions(run: CrdRun, read: ReadCrd) -> ReadCrd:
     """
     options, report = run.options, run.report
     if options.dry_run or options.partial or not options.prunes:
-        return read
+        return crd
     conflicts, unanswered = 0, set[str]()
     while conflicts < _ATTEMPTS:
-        crd = read.crd
         if found := unanswered.intersection(crd.stored_versions):
             report.put_back = tuple(dict.fromkeys((*report.put_back, *sorted(found))))
         missing = unprotected_versions(crd)
         if not missing:
-            return read
+            return crd
         try:
             guarded = await patch_stored_versions(run.cluster, crd, (*missing, *crd.stored_versions))
         except Conflict as conflict:
@@ -144,9 +142,9 @@ async def _name_stored_versions(run: CrdRun, read: ReadCrd) -> ReadCrd:
                 unanswered.update(missing)
             else:
                 conflicts += 1
-            read = await read_crd(run.cluster, report.name)
+            crd = await read_crd(run.cluster, report.name)
             continue
         report.put_back = tuple(dict.fromkeys((*report.put_back, *missing)))
-        return replace(read, crd=guarded)
+        return guarded
     msg = f"{report.name} is written by others all the time, so nothing was begun. Run again once that ends"
     raise MigrationRefused(msg)

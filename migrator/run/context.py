@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from restow.kube.retry import RetryingCluster, with_retries
+from restow.migrator.decide.premise import Followers
 from restow.migrator.model.callbacks import Callbacks, Moment
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
-from restow.migrator.model.watermark import FirstSeen
 from restow.migrator.requests.passes import Environment
+from restow.migrator.requests.premisecheck import Unconfirmed
 from restow.migrator.requests.stop import RunStop
 
 __all__ = ["CrdRun"]
@@ -24,15 +25,17 @@ class CrdRun:
             only the run of its own CRD.
         options: the caller's options.
         callbacks: the caller's observer and converters.
-        first_seen: the times at which this process first saw the CRD in each generation.
+        followers: since when this process knows each API server to follow the CRD.
         report: the report of the run so far.
+        unconfirmed: the objects that earlier passes wrote while the CRD may have changed.
     """
 
     environment: Environment
     options: Options
     callbacks: Callbacks
-    first_seen: FirstSeen
+    followers: Followers
     report: CrdReport
+    unconfirmed: list[Unconfirmed] = field(default_factory=list)
 
     @property
     def cluster(self) -> RetryingCluster:

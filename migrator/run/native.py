@@ -8,7 +8,6 @@ only the other objects, and those with managedFields entries to translate.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError, OutcomeUnknown
@@ -16,7 +15,7 @@ from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.policy import EntryPolicies
-from restow.migrator.requests.crdaccess import ReadCrd, patch_stored_versions, read_crd
+from restow.migrator.requests.crdaccess import patch_stored_versions, read_crd
 from restow.migrator.requests.lister import ListFailed, list_objects
 from restow.migrator.requests.native import (
     NativeApi,
@@ -38,8 +37,8 @@ _ATTEMPTS = 10
 
 
 async def beside_native(
-    environment: Environment, read: ReadCrd, options: Options, report: CrdReport, waiting: Callable[[], None]
-) -> ReadCrd:
+    environment: Environment, crd: Crd, options: Options, report: CrdReport, waiting: Callable[[], None]
+) -> Crd:
     """Handle a condition StorageMigrating of the CRD; return the CRD to continue with.
 
     The run waits for the migration (``auto``), follows its own one later (``native``), or leaves it to be refused. A
@@ -50,24 +49,24 @@ async def beside_native(
         NativeStuck: the run waited for the migration, which does not end, or the run was asked to stop before.
         KubeError: the API server cannot be reached.
     """
-    crd, cluster = read.crd, environment.cluster
+    cluster = environment.cluster
     if warning := await left_behind(cluster, crd):
         again = await read_crd(cluster, crd.name)
-        if not again.crd.storage_migrating:
+        if not again.storage_migrating:
             return again
         report.warnings.append(warning)
-        return replace(again, crd=without_condition(again.crd))
+        return without_condition(again)
     try:
         api = await find_native(cluster)
     except MigrationRefused:
-        return read
+        return crd
     running = active(api.migrations, crd) if api is not None else ()
     if api is None or not running:
         return await read_crd(cluster, crd.name)
     if options.engine is Engine.NATIVE and all(each.name == native_name(crd, options.settle_s) for each in running):
-        return replace(read, crd=without_condition(read.crd))
+        return without_condition(crd)
     if options.engine is not Engine.AUTO:
-        return read
+        return crd
     waiting()
     for each in running:
         await api.follow(
@@ -208,7 +207,7 @@ class NativeRun:
         conflicts = 0
         while conflicts < _ATTEMPTS:
             try:
-                now = (await read_crd(self._environment.cluster, start.name)).crd
+                now = await read_crd(self._environment.cluster, start.name)
                 taken = [each for each in start.stored_versions if each not in now.stored_versions]
                 taken = [each for each in taken if now.version(each)]  # no object can be stored at another version
                 if now.uid != start.uid or not taken:

@@ -17,13 +17,14 @@ from restow.migrator.decide.proof import (
     proof_of_run,
     what_is_proved,
 )
-from restow.migrator.decide.prune import PruneVerdict, may_prune
+from restow.migrator.decide.prune import PruneVerdict
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase
 from restow.migrator.model.report import CrdReport
-from restow.migrator.requests.crdaccess import DELETED, CrdWatch, annotate, patch_stored_versions, read_crd
+from restow.migrator.requests.crdaccess import DELETED, annotate, patch_stored_versions, read_crd
 from restow.migrator.requests.marking import no_mark
 from restow.migrator.requests.passes import unfinished
+from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.sharding import ShardRun
 
@@ -50,25 +51,24 @@ class Pruner:
         self._report = report
         self._unanswered = False
 
-    async def prune(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
+    async def prune(self, check: PremiseCheck, share: ShardRun | None) -> PruneVerdict:
         """Prune and write the proof, if both are justified; the result is in the report.
 
         Args:
-            start: the CRD as read before the objects were listed.
-            watching: the changes that a watch has seen since.
+            check: the premise of the pass, and the changes of the CRD since.
             share: the shard's share, or None for all objects.
         """
-        report = self._report
+        report, start = self._report, check.premise.crd
         if (why := self._nothing_proved()) is not None:
             report.pruned_reason = why
             return PruneVerdict(prune=False)
         try:
             if share is not None:
-                verdict = await share.record(watching)
+                verdict = await share.record(check)
                 if not verdict.prune:
                     report.pruned_reason = verdict.reason
                     return verdict
-            return await self._prune_proved(start, watching, share)
+            return await self._prune_proved(check, share)
         except (KubeError, MigrationRefused, CrdError) as error:
             if isinstance(error.__cause__, NotFound):  # the cause of a refusal to read the CRD
                 report.pruned_reason = report.unfinished = DELETED.format(name=start.name)
@@ -106,20 +106,19 @@ class Pruner:
             return "only a part of the objects was looked at (--namespace or --selector)"
         return None
 
-    async def _prune_proved(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
+    async def _prune_proved(self, check: PremiseCheck, share: ShardRun | None) -> PruneVerdict:
         """Decide on a fresh read, and again whenever another client writes the CRD in between."""
-        report = self._report
+        report, start = self._report, check.premise.crd
         conflicts = 0
         while conflicts < _ATTEMPTS:
-            now = (await read_crd(self._cluster, start.name)).crd
-            await watching.reach(now.generation)
+            now = await read_crd(self._cluster, start.name)
             if self._stop:  # the process that leads now will prune
                 report.pruned_reason = report.unfinished = unfinished(report, self._stop)
                 report.unreachable = self._stop.unreachable
                 return PruneVerdict(prune=False)
-            verdict = may_prune(start, now, watching.generations)
+            verdict = await check.judge(now)
             if verdict.prune and share is not None:
-                verdict = share.judge(now, watching.generations, report)
+                verdict = share.judge(now, check.generations, report)
             if not verdict.prune:
                 report.pruned_reason = verdict.reason
                 return verdict
@@ -162,7 +161,7 @@ class Pruner:
         return now
 
     async def _leave(self, now: Crd, proof: Proof | None) -> None:
-        """Replace the watermark by the proof; a run that was to prune fails without it.
+        """Replace the watermark and the tokens of runs by the proof; a run that was to prune fails without it.
 
         Raises:
             Conflict: another client wrote the CRD meanwhile; decide again.

@@ -8,17 +8,18 @@
 - *prove*, *prune*, *mark* (``run.prune``): prove on a fresh read of the CRD that every object is stored at the storage
   version, trim ``status.storedVersions``, and write the proof on the CRD.
 
-A pass during which the CRD changed proves nothing and is repeated, a limited number of times. The run lists no objects
-if an earlier proof covers all of its work.
+A pass whose premise did not hold (``decide.premise``: the CRD changed, or etcd was restored) proves nothing and is
+repeated, a limited number of times. The run lists no objects if an earlier proof covers all of its work.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,28 +28,30 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import ConfigError, KubeError, Unauthorized, Unreachable
 from restow.kube.retry import RetryingCluster
 from restow.migrator.decide.policies import entry_policies
-from restow.migrator.decide.proof import ANNOTATION, UNFINISHED, nothing_due, what_is_proved
+from restow.migrator.decide.premise import Followers, Premise
+from restow.migrator.decide.proof import ANNOTATION, UNFINISHED, nothing_due, reencoding_due, what_is_proved
 from restow.migrator.decide.prune import PruneVerdict
 from restow.migrator.model.callbacks import CallbackFailed, Callbacks, MigrationRefused, Moment, Observer, Silent
 from restow.migrator.model.options import Engine, Options, Phase
-from restow.migrator.model.report import CrdReport, MigrationReport, ShardReport
+from restow.migrator.model.report import CrdReport, MigrationReport, ObjectFailure, ShardReport
 from restow.migrator.model.watermark import ANNOTATION as WATERMARK
-from restow.migrator.model.watermark import FirstSeen, Watermark, valid_watermark
+from restow.migrator.model.watermark import Watermark, valid_watermark
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.apiservers import ApiServers
-from restow.migrator.requests.crdaccess import CrdWatch, annotate, read_crd
+from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.requests.lostfields import warn_of_lost_fields
 from restow.migrator.requests.lostowners import remember, still_lost
 from restow.migrator.requests.marking import rehearse_writes
 from restow.migrator.requests.native import NativeStuck
 from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
 from restow.migrator.requests.preflight import missing_namespace
+from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.begin import begin, begin_again
 from restow.migrator.run.context import CrdRun
 from restow.migrator.run.native import NativeRun
 from restow.migrator.run.prune import Pruner
-from restow.migrator.run.settle import Lagging, LagWatch
+from restow.migrator.run.settle import Lagging, LagWatch, remaining
 from restow.migrator.run.sharding import ShardRun
 
 __all__ = ["Migration", "migrate", "prune"]
@@ -59,33 +62,45 @@ _log = logging.getLogger(__name__)
 GRACE = 8.0
 """Seconds for requests in flight after a request to stop; pods have 30 by default, and ``restow`` promises 10."""
 
+_LOOK_S = 5.0
+
 
 async def _migrate(run: CrdRun, servers: ApiServers) -> PruneVerdict:
-    """Migrate one CRD: begin, pass, prove, prune, mark; repeat if the CRD changed during the pass."""
+    """Migrate one CRD: begin, pass, prove, prune, mark; repeat if the premise of the pass did not hold."""
     options, report = run.options, run.report
 
     # Begin: preflight, protect the stored versions, settle.
-    read = await begin(run, servers)
-    report.warn([(await still_lost(run.cluster, read.crd, forget=not options.dry_run)).sentence])
-    if why := nothing_due(read.crd, options):
-        return await _prune_alone(run, read.crd, why)
+    crd = await begin(run, servers)
+    report.warn([(await still_lost(run.cluster, crd, forget=not options.dry_run)).sentence])
 
     for number in range(1, options.passes + 1):
+        if not run.unconfirmed and (why := nothing_due(crd, options)):
+            return await _prune_alone(run, crd, why)
+
         # Pass, prove, prune, mark.
-        verdict = await _pass(run, servers, read.crd)
+        verdict = await _pass(run, servers, crd)
         if report.unfinished or not verdict.again or number == options.passes or run.stop:
             break
 
-        # The CRD changed during the pass, so nothing is proved: begin again.
+        # The CRD changed during the pass, or etcd was restored, so nothing is proved: begin again.
+        run.followers.forget(crd.uid)
         again = await begin_again(run, servers)
         if again is None:
             return verdict
-        read = again
+        crd = again
         report.warnings.append(f"{verdict.reason}; all objects were looked at again")
 
+    if verdict.again:
+        _fail_unconfirmed(run)
     if options.namespace and not report.objects.listed:
         report.warn([await missing_namespace(run.cluster, options.namespace)])
     return verdict
+
+
+def _fail_unconfirmed(run: CrdRun) -> None:
+    """Report the objects whose owners no further pass of this run checks."""
+    for each in run.unconfirmed:
+        run.report.fail(ObjectFailure(each.before.namespace, each.before.name, "OwnershipUnconfirmed", _UNCONFIRMED))
 
 
 async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
@@ -99,6 +114,7 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
     if policies.reencode:
         await warn_of_lost_fields(run.environment, crd, options, report)
     share = await ShardRun.of(run.cluster, crd, options)
+    check = PremiseCheck(run.cluster, Premise(crd), run.unconfirmed)
 
     # Engine native: the cluster's own migration stores the objects; the pass then verifies this and does the rest.
     native = None
@@ -106,9 +122,10 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
         native = NativeRun(run.environment, crd, policies, options, report)
         if policies.reencode:
             run.at(Moment.NATIVE)
+            await _announce(run, check, {})
             policies = replace(policies, written_since=await native.store_again())
 
-    verdict = await _write_and_prune(run, servers, crd, _resume(run, crd, policies), share)
+    verdict = await _write_and_prune(run, servers, check, _resume(run, crd, policies), share)
 
     if native is not None:
         await native.end()
@@ -119,28 +136,32 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
 
 
 async def _write_and_prune(
-    run: CrdRun, servers: ApiServers, crd: Crd, policies: EntryPolicies, share: ShardRun | None
+    run: CrdRun, servers: ApiServers, check: PremiseCheck, policies: EntryPolicies, share: ShardRun | None
 ) -> PruneVerdict:
     """List and write the objects, then prove, prune and mark, while the CRD and the API servers are watched."""
-    options, report = run.options, run.report
-    generations, lag = CrdWatch(crd), LagWatch(run, servers, crd)
+    options, report, crd = run.options, run.report, check.premise.crd
+    lag = LagWatch(run, servers, crd)
     async with asyncio.TaskGroup() as group:
-        watchers = [group.create_task(generations.follow(run.cluster))]
+        watchers = [group.create_task(check.follow())]
         if policies.reencode:
             watchers.append(group.create_task(lag.follow()))
         try:
             # Pass: list, decide, write. An earlier process may have done the shard's part.
             if share is None or not share.done_before(crd):
                 run.at(Moment.WRITING)
-                listed = partial(_leave_watermark, run, crd, policies)
-                await run_pass(run.environment, crd, policies, options, report, listed=listed)
+                listed = partial(_listed, run, check, policies)
+                before, run.unconfirmed[:] = (*run.unconfirmed,), ()
+                await run_pass(run.environment, check, policies, options, report, listed=listed, unconfirmed=before)
+                if not report.unfinished and not await check.confirm():
+                    report.pruned_reason = check.changed
+                    return PruneVerdict(prune=False, reason=check.changed, again=True)
                 if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
                     report.pruned_reason = behind
                     return PruneVerdict(prune=False, reason=behind, again=True)
 
             # Prove, prune, mark: on a fresh read of the CRD, again whenever other clients write it in between.
             run.at(Moment.PRUNING)
-            return await Pruner(run.cluster, options, run.stop, report).prune(crd, generations, share)
+            return await Pruner(run.cluster, options, run.stop, report).prune(check, share)
         finally:
             for watcher in watchers:
                 watcher.cancel()
@@ -159,24 +180,28 @@ def _resume(run: CrdRun, crd: Crd, policies: EntryPolicies) -> EntryPolicies:
     return replace(policies, written_since=found.resource_version)
 
 
-async def _leave_watermark(run: CrdRun, crd: Crd, policies: EntryPolicies, resource_version: str) -> None:
-    """Write the list's resourceVersion on the CRD, unless an older watermark is still valid, which covers more."""
-    options, report = run.options, run.report
-    if not policies.reencode or options.dry_run:
+async def _listed(run: CrdRun, check: PremiseCheck, policies: EntryPolicies, resource_version: str) -> None:
+    """Leave the run's token before the first write, and with it the watermark, if none is valid, which covers more."""
+    options, crd = run.options, check.premise.crd
+    if not policies.reencode:
         return
-    taken = valid_watermark(crd, options.settle_s)
-    if taken is None:
-        taken = Watermark.taken(crd, resource_version, options.settle_s)
-    elif taken.generation == crd.generation:
+    taken, annotations = valid_watermark(crd, options.settle_s), {}
+    if taken is None or taken.generation != crd.generation:
+        taken = Watermark.taken(crd, resource_version, options.settle_s) if taken is None else taken.renewed(crd)
+        if taken is None:
+            _log.info("%s: resourceVersion %r compares to nothing, so no run can resume", crd.name, resource_version)
+        else:
+            annotations = {WATERMARK: taken.encode()}
+    await _announce(run, check, annotations)
+
+
+async def _announce(run: CrdRun, check: PremiseCheck, annotations: Mapping[str, str | None]) -> None:
+    if run.options.dry_run or not (said := await check.announce(annotations)):
         return
-    else:
-        taken = taken.renewed(crd)
-    if taken is None:
-        _log.info("%s: resourceVersion %r compares to nothing, so no run can resume", crd.name, resource_version)
-    elif said := await annotate(run.cluster, crd, {WATERMARK: taken.encode()}):
-        _log.info("%s: the watermark could not be left: %s", crd.name, said)
-        if options.resume:
-            report.warnings.append(f"the watermark could not be left on {crd.name}, so no run can resume ({said})")
+    name = run.report.name
+    _log.info("%s: the token of the run could not be left: %s", name, said)
+    if run.options.resume:
+        run.report.warnings.append(f"the watermark could not be left on {name}, so no run can resume ({said})")
 
 
 async def _prune_alone(run: CrdRun, crd: Crd, why: str) -> PruneVerdict:
@@ -188,7 +213,7 @@ async def _prune_alone(run: CrdRun, crd: Crd, why: str) -> PruneVerdict:
         return PruneVerdict(prune=False)
     pruner = Pruner(run.cluster, options, run.stop, report)
     if crd.stored_versions != (crd.storage.name,) and options.prunes:
-        return await pruner.prune(crd, CrdWatch(crd), None)
+        return await pruner.prune(PremiseCheck(run.cluster, Premise(crd)), None)
     await pruner.extend_proof(crd)
     return PruneVerdict(prune=False)
 
@@ -205,7 +230,7 @@ class Migration:
             own webhook.
         clock: a monotonic clock, in seconds.
         chance: spreads waits; a seeded one makes a run repeatable.
-        first_seen: the times at which this process first saw the current generation of each CRD.
+        followers: since when this process knows each API server to follow each CRD.
     """
 
     def __init__(
@@ -218,7 +243,7 @@ class Migration:
         converters: Converters = own_webhook,
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
-        first_seen: FirstSeen | None = None,
+        followers: Followers | None = None,
     ) -> None:
         self._cluster = cluster
         self._options = options or Options()
@@ -227,7 +252,7 @@ class Migration:
         self._converters = converters
         self._clock = clock
         self._chance = chance or random.Random()
-        self._first_seen = first_seen or FirstSeen()
+        self._followers = followers or Followers()
 
     async def run(self, names: Sequence[str]) -> MigrationReport:
         """Migrate the CRDs of these names, one after the other.
@@ -238,6 +263,8 @@ class Migration:
         """
         reports: list[CrdReport] = []
         host = self._cluster.host
+        if len(names) > 1:
+            await self._look_ahead(names)
         for name in names:
             if reports and reports[-1].unreachable == host:
                 # The run has waited as long as the options allow; each further CRD would wait as long again.
@@ -255,6 +282,20 @@ class Migration:
                 reach = host if error.out_of_reach else ""
                 reports.append(CrdReport(name=name, unfinished=f"it could not be read: {error}", unreachable=reach))
         return MigrationReport(tuple(reports), dry_run=self._options.dry_run)
+
+    async def _look_ahead(self, names: Sequence[str]) -> None:
+        """Look at the API servers for all CRDs, so that they settle together; a failure is met again later."""
+        options = self._options
+        cluster = RetryingCluster(self._cluster, patience_s=_LOOK_S, clock=self._clock, chance=self._chance)
+        with contextlib.suppress(KubeError):
+            async with ApiServers(cluster, options.api_servers) as servers:
+                for name in names:
+                    if self._stop is not None and self._stop.is_set():
+                        return
+                    with contextlib.suppress(MigrationRefused, CrdError):
+                        crd = await read_crd(cluster, name)
+                        if reencoding_due(crd, options):
+                            await remaining(servers, self._followers, crd, settle_s=options.settle_s, clock=self._clock)
 
     async def migrate(self, name: str) -> CrdReport:
         """Migrate one CRD.
@@ -296,7 +337,7 @@ class Migration:
         )
         environment = Environment(cluster, stop, self._clock, self._chance, callbacks.converter)
         report = CrdReport(name=name, waits=stop.waits)
-        return CrdRun(environment, self._options, callbacks, self._first_seen, report)
+        return CrdRun(environment, self._options, callbacks, self._followers, report)
 
 
 async def _attempt(run: CrdRun) -> KubeError | None:
@@ -345,7 +386,7 @@ async def _migrate_and_note(run: CrdRun) -> None:
 
 async def _rehearse_writes(run: CrdRun) -> None:
     """Try what the run, if it were no dry run, would write to the CRD."""
-    report, crd = run.report, (await read_crd(run.cluster, run.report.name)).crd
+    report, crd = run.report, await read_crd(run.cluster, run.report.name)
     for found in await rehearse_writes(run.cluster, crd, run.options, rewritten=report.objects.rewritten > 0):
         if found.fails:
             report.unfinished = report.unfinished or found.message
@@ -366,7 +407,7 @@ async def _void_proof(run: CrdRun) -> None:
     """Make the next run check all objects, whatever proof another run writes at the same time."""
     name = run.report.name
     try:
-        crd = (await read_crd(run.cluster, name)).crd
+        crd = await read_crd(run.cluster, name)
     except (KubeError, MigrationRefused, CrdError):
         return  # the report of this run says that objects failed
     mark = f"{UNFINISHED} {run.environment.random.getrandbits(48):012x}"
@@ -431,6 +472,11 @@ async def prune(
 
 
 _NOT_BEGUN = "it was not begun, since the API server was out of reach for so long; run again"
+
+_UNCONFIRMED = (
+    "it was written while the CRD changed, and the run ended before its owners were checked again. Look at its "
+    "managedFields (kubectl get --show-managed-fields -o yaml) once the CRD changes no more"
+)
 
 _UNCHANGED = (
     "{count} objects that were last written before {crd} was changed were current already, although "

@@ -1,30 +1,34 @@
-"""Wait until every API server has seen the CRD, and notice one that lags during a pass.
+"""Wait until every API server follows the CRD, and notice one that lags during a pass.
 
 An API server that lags behind a flip of the storage version stores objects at the old version
-(``restow.migrator.requests.apiservers``). Therefore a run settles before it lists (``settle``), and checks the servers
-during and after the pass (``LagWatch``): a pass during which one lagged proves nothing.
+(``restow.migrator.requests.apiservers``): up to 157 ms were measured within one server (Kubernetes issue 130235). A
+request keeps the version with which it began, while an admission webhook holds it for example. Therefore a run waits,
+before it lists, until every server has followed the CRD for the settle time (``settle``), and checks the servers during
+and after the pass (``LagWatch``): a pass during which one lagged proves nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from restow.crds import Crd, CrdError
 from restow.kube.errors import KubeError
+from restow.migrator.decide.premise import Followers
 from restow.migrator.model.callbacks import MigrationRefused, Moment
-from restow.migrator.model.watermark import remaining_settle_time
 from restow.migrator.requests.apiservers import ApiServers
-from restow.migrator.requests.crdaccess import ReadCrd, read_crd
+from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.run.context import CrdRun
 
-__all__ = ["LagWatch", "Lagging", "settle"]
+__all__ = ["LagWatch", "Lagging", "remaining", "settle"]
 
 
 _log = logging.getLogger(__name__)
 
 _PATIENCE_S = 300.0
 _POLL_S = 0.5
+_LOOK_AGAIN_S = 5.0
 _WATCH_S = 10.0
 
 _RESTLESS = 3
@@ -41,8 +45,27 @@ class Lagging(Exception):
     """An API server does not follow the CRD, or the CRD changes too often; the message says what to do."""
 
 
-async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:
-    """Wait until every API server has seen the current CRD, and all requests from before that have ended.
+async def remaining(
+    servers: ApiServers, followers: Followers, crd: Crd, *, settle_s: float, clock: Callable[[], float]
+) -> tuple[str, float]:
+    """Look at the API servers once.
+
+    Returns:
+        A sentence about a server that does not follow the CRD, or an empty text. And the seconds until all requests
+        have ended that began before every server followed it, or until the next look at that server.
+
+    Raises:
+        KubeError: an API server cannot be reached.
+    """
+    views = await servers.views(crd)
+    late = [why for view in views if (why := view.behind(crd))]
+    current = [view.server for view in views if not view.behind(crd)]
+    wait = followers.remaining(crd, current, settle_s=settle_s, now=clock())
+    return (late[0], min(settle_s, _LOOK_AGAIN_S)) if late else ("", wait)
+
+
+async def settle(run: CrdRun, servers: ApiServers, crd: Crd) -> Crd:
+    """Wait until every API server follows the current CRD, and all requests from before that have ended.
 
     Raises:
         Lagging: a server has not seen it after minutes, or the CRD is changed all the time.
@@ -50,32 +73,27 @@ async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:
         KubeError: an API server cannot be reached.
     """
     clock, options, report = run.environment.clock, run.options, run.report
-    give_up, lagged_until = clock() + _PATIENCE_S, 0.0
-    begun, first = clock(), read.crd.generation
+    begun, first = clock(), crd.generation
+    give_up = begun + _PATIENCE_S
     while not run.stop:
-        now, changes = clock(), read.crd.generation - first
+        now, changes = clock(), crd.generation - first
         if changes >= _RESTLESS and now - begun >= _PATIENCE_S + options.settle_s:
             raise Lagging(_CHANGING.format(name=report.name, changes=changes, seconds=now - begun))
-        if behind := await servers.behind(read.crd):
+        behind, wait = await remaining(servers, run.followers, crd, settle_s=options.settle_s, clock=clock)
+        if behind:
             if now >= give_up:
                 msg = f"{behind}. It was waited for {_PATIENCE_S:.0f} seconds; look at it, then run again"
                 raise Lagging(msg)
-            report.lagging, lagged_until, wait = behind, now, _POLL_S
+            report.lagging, wait = behind, _POLL_S
             run.at(Moment.LAGGING)
+        elif wait <= 0:
+            return crd
         else:
-            seen_for = run.first_seen.seen_for(read.crd, now)
-            wait = remaining_settle_time(
-                read.crd, settle_s=options.settle_s, server_now=read.server_now, seen_for_s=seen_for
-            )
-            if lagged_until:
-                wait = max(wait, lagged_until + options.settle_s - now)
-            if wait <= 0:
-                return read
             report.settle_s = wait
             run.at(Moment.SETTLING)
         await run.stop.sleep(wait)
-        read = await read_crd(run.cluster, report.name)
-    return read
+        crd = await read_crd(run.cluster, report.name)
+    return crd
 
 
 class LagWatch:
@@ -111,7 +129,7 @@ class LagWatch:
         crd, cluster, report = self._crd, self._run.cluster, self._run.report
         try:
             behind = self._lagged or await self._servers.behind(crd)
-            flipped = behind and (await read_crd(cluster, crd.name)).crd.storage.name != crd.storage.name
+            flipped = behind and (await read_crd(cluster, crd.name)).storage.name != crd.storage.name
         except (KubeError, MigrationRefused, CrdError) as error:
             why = f"the API servers could not be looked at after the pass: {error}"
             if isinstance(error, KubeError) and error.out_of_reach:

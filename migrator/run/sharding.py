@@ -19,12 +19,13 @@ from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from restow.kube.retry import with_retries
 from restow.migrator.decide.proof import run_key
-from restow.migrator.decide.prune import Generations, PruneVerdict, may_prune
+from restow.migrator.decide.prune import Generations, PruneVerdict
 from restow.migrator.decide.shards import Record, decode_records, encode_records, standing
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Options, Phase, Shard
 from restow.migrator.model.report import CrdReport, ShardReport
-from restow.migrator.requests.crdaccess import CrdWatch, read_crd
+from restow.migrator.requests.crdaccess import read_crd
+from restow.migrator.requests.premisecheck import PremiseCheck
 
 __all__ = ["ShardRun", "ledger_name"]
 
@@ -190,7 +191,7 @@ class ShardRun:
         self._done_before = self._shard.index in found.complete
         return self._done_before
 
-    async def record(self, watching: CrdWatch) -> PruneVerdict:
+    async def record(self, check: PremiseCheck) -> PruneVerdict:
         """Write the record that the shard is done, if there is the same proof as for a prune.
 
         Raises:
@@ -201,9 +202,8 @@ class ShardRun:
         if self._done_before:
             return PruneVerdict(prune=True)
         start = self._start
-        now = (await read_crd(self._cluster, start.name)).crd
-        await watching.reach(now.generation)
-        verdict = may_prune(start, now, watching.generations)
+        now = await read_crd(self._cluster, start.name)
+        verdict = await check.judge(now)
         if not verdict.prune:
             return verdict
         if run_key(now, self._options) != self._mark:

@@ -135,8 +135,8 @@ def settle(function: _F) -> _F:
         envvar="RESTOW_SETTLE",
         show_envvar=True,
         metavar="S",
-        help="Seconds to wait after the CRD's last change before the list. A request that began earlier, and that an "
-        "admission webhook delays, stores the old version; API servers end it after 60 seconds.",
+        help="Seconds to wait before the list, once all API servers follow the CRD. A request that began earlier, and "
+        "that an admission webhook delays, stores the old version; API servers end it after 60 seconds.",
     )(function)
 
 

@@ -92,7 +92,10 @@ class _Track:
         report, name = self.report, self.report.name
         if self.moment is Moment.SETTLING:
             left = max(report.settle_s - (now - self.since), 0)
-            return f"{name}: waiting {left:.1f} s more, until the CRD's last change is old enough (--settle)"
+            return (
+                f"{name}: waiting {left:.1f} s more, until requests have ended that began before the API servers "
+                "followed the CRD (--settle)"
+            )
         if self.moment is Moment.LAGGING:
             return f"{name}: waiting, since {report.lagging}"
         if self.moment is Moment.PRUNING:

@@ -107,7 +107,7 @@ def command(**flags: Any) -> None:
         if names is None:
             crds = await list_crds(session.cluster)
         else:
-            crds = [(await read_crd(session.cluster, name)).crd for name in names]
+            crds = [await read_crd(session.cluster, name) for name in names]
         telling = Telling()
         plans = [await plan(session.cluster, crd, chosen, converters, sample=sample, observe=telling) for crd in crds]
         if references:

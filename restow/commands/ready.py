@@ -49,7 +49,7 @@ def command(
     """
 
     async def ask(session: Session) -> Exit:
-        crd = (await read_crd(session.cluster, name)).crd
+        crd = await read_crd(session.cluster, name)
         answer = await ready(session.cluster, crd, version, api_servers=api_servers, references=not alone)
         show(answer, output)
         return Exit.DONE if answer.ready else Exit.DUE

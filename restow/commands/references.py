@@ -142,7 +142,7 @@ def command(**flags: Any) -> None:
         crds = (
             await list_crds(session.cluster)
             if chosen is None
-            else [(await read_crd(session.cluster, name)).crd for name in chosen]
+            else [await read_crd(session.cluster, name) for name in chosen]
         )
         if flags["undo"]:
             return show_undone(

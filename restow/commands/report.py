@@ -141,7 +141,7 @@ def command(
 
     async def report(session: Session) -> Exit:
         cluster, made = session.cluster, datetime.now(UTC)
-        crds = await list_crds(cluster) if everything else [(await read_crd(cluster, each)).crd for each in names]
+        crds = await list_crds(cluster) if everything else [await read_crd(cluster, each) for each in names]
         found = await find_old_references(cluster, crds) if references else {}
         drawn, more = await _profiles(cluster, made) if with_profiles else ((), 0)
         document = ReportDocument(

@@ -81,7 +81,7 @@ def command(**flags: Any) -> None:
 
     async def roundtrip(session: Session) -> Exit:
         await require_namespace(session, flags["namespace"])
-        chosen = [(await read_crd(session.cluster, name)).crd for name in names]
+        chosen = [await read_crd(session.cluster, name) for name in names]
         tally = _Tally(await _graph(session, source, crds))
         with _Counting() as counting:
             for crd in chosen:

@@ -77,7 +77,7 @@ async def test_a_converter_that_fails_ends_the_run_in_order_and_by_name(
     catalogs: CatalogKind, cluster: HttpCluster
 ) -> None:
     """In a group of exceptions the report is lost, and with it what was written; a report alone hides the error."""
-    crd = (await read_crd(cluster, catalogs.name)).crd
+    crd = await read_crd(cluster, catalogs.name)
     inner = GraphConverter(registry_for(catalogs.group).freeze([crd]))
     faults = {"raises": KeyError, "answers for fewer": TypeError, "answers with nothing": TypeError}
     for fault, cause in {**faults, "gives nothing": KeyError}.items():

@@ -265,7 +265,7 @@ async def test_a_run_that_settles_says_so(due: Kind, cli: Cli) -> None:
     ran = await cli("migrate", due.name, "--settle", "3")
     assert ran.code == 0
     assert re.match(
-        rf"{re.escape(due.name)}: waiting \d\.\d s more, until the CRD's last change is old enough", ran.err
+        rf"{re.escape(due.name)}: waiting \d\.\d s more, until requests have ended that began before", ran.err
     )
 
 

@@ -45,7 +45,7 @@ class Upgrade:
     async def plan(self, **options: Any) -> MigrationPlan:
         """What ``restow plan`` finds."""
         read = await read_crd(self.kind.cluster, self.kind.name)
-        return await plan(self.kind.cluster, read.crd, Options(**options))
+        return await plan(self.kind.cluster, read, Options(**options))
 
     async def migrate(self, **options: Any) -> CrdReport:
         """Migrate; ``Kind`` has waited for the CRD to settle already."""

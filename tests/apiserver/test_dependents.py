@@ -87,7 +87,7 @@ async def old(kind: Kind) -> Kind:
 
 async def ready(cluster: HttpCluster, kind: Kind, version: str = OLD) -> Readiness:
     """Look, as ``restow ready`` does."""
-    return await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, version)
+    return await ask_ready(cluster, await read_crd(cluster, kind.name), version)
 
 
 OWNERS = (ReferenceKind.OWNER_REFERENCES,)
@@ -95,7 +95,7 @@ OWNERS = (ReferenceKind.OWNER_REFERENCES,)
 
 async def search(cluster: HttpCluster, kind: Kind, version: str = OLD) -> FoundReferences:
     """The search for ownerReferences alone."""
-    of = sought((await read_crd(kind.cluster, kind.name)).crd, version)
+    of = sought(await read_crd(kind.cluster, kind.name), version)
     return (await find_references(cluster, [of], kinds=OWNERS))[of]
 
 
@@ -191,7 +191,7 @@ async def test_one_search_reads_each_resource_once_by_metadata(
 ) -> None:
     """The content of Secrets must not travel, and a large cluster must not be listed once for each question."""
     await dependent.made(SECRETS, f"a.{old.group}", stringData={"a": "hidden"})
-    crd = (await read_crd(old.cluster, old.name)).crd
+    crd = await read_crd(old.cluster, old.name)
     versions = [sought(crd, version) for version in (OLD, NEW)]
     found = await find_references(through_proxy, versions, kinds=OWNERS)
     assert [found[of].count for of in versions] == [1, 0]

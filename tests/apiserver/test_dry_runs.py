@@ -72,7 +72,7 @@ def _at_first(kind: Kind) -> list[Document]:
 
 async def made_plan(kind: Kind) -> MigrationPlan:
     """Plan the migration of a kind, and try every object."""
-    return await plan(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, Options(), sample=None)
+    return await plan(kind.cluster, await read_crd(kind.cluster, kind.name), Options(), sample=None)
 
 
 async def migrate(kind: Kind, **options: Any) -> CrdReport:

@@ -35,7 +35,7 @@ async def test_a_run_ends_after_the_first_objects_and_names_the_webhook(
     """One object after another would be emptied, all of the kind, and the API server's log says nothing."""
     kind = stored_old
     async with emptying(kind, tmp_path, "v1beta1", "w00"):
-        planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(settle_s=0.0), sample=5)
+        planned = await plan(cluster, await read_crd(cluster, kind.name), Options(settle_s=0.0), sample=5)
         report = await migrate(cluster, kind)
         again = await migrate(cluster, kind)
     named = f"the webhook asks.{kind.group} of the MutatingWebhookConfiguration asks.{kind.group}"
@@ -49,7 +49,7 @@ async def test_a_run_ends_after_the_first_objects_and_names_the_webhook(
     assert {failure.reason for failure in again.failures} == {"OwnershipWouldBeLost"} and len(again.failures) == 3
     assert named in again.unfinished, again.unfinished
     assert planned.findings.fail and any(named in each.message for each in planned.findings.listed)
-    crd = (await read_crd(cluster, kind.name)).crd
+    crd = await read_crd(cluster, kind.name)
     assert crd.annotations["restow.dev/owners-lost"].count("default/w") == 3
     healed = await migrate(cluster, kind)
     assert healed.complete and healed.pruned and healed.objects.translated == COUNT - 3

@@ -235,7 +235,7 @@ async def test_a_failed_one_is_neither_believed_nor_left_pruned(world: World) ->
     assert any("failed" in warning and "restow wrote what it had left" in warning for warning in report.warnings)
     assert await versions(kind) == {"v1alpha1": 1, "v1beta1": COUNT - 1}
     assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}, "the cluster had pruned it"
-    assert await world.names(kind) == {native_name((await read_crd(world.cluster, kind.name)).crd, 0.0)}, "as evidence"
+    assert await world.names(kind) == {native_name(await read_crd(world.cluster, kind.name), 0.0)}, "as evidence"
     await admitted(access, kind)
     assert (await migrate(world.cluster, kind)).pruned
     await assert_all_done(kind)
@@ -266,7 +266,7 @@ async def test_next_to_an_active_one_it_is_refused_and_auto_waits(world: World) 
     await world.make(kind, "active")
 
     async def migrating() -> bool:
-        return (await read_crd(world.cluster, kind.name)).crd.storage_migrating
+        return (await read_crd(world.cluster, kind.name)).storage_migrating
 
     await until(migrating, "it is not at work")
     for engine in (Engine.DIRECT, Engine.NATIVE):
@@ -296,7 +296,7 @@ async def test_a_condition_that_a_deleted_one_left_is_no_reason_to_wait_for_ever
 
     await until(running, "it is not at work")
     await world.cluster.delete(NATIVE, "deleted")
-    assert (await read_crd(world.cluster, kind.name)).crd.storage_migrating
+    assert (await read_crd(world.cluster, kind.name)).storage_migrating
     report = await migrate(world.cluster, kind)
     assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert any("no StorageVersionMigration of it is at work" in warning for warning in report.warnings)

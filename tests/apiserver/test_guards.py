@@ -322,7 +322,7 @@ async def test_owners_that_were_lost_are_told_until_there_are_some_again(
     async def warnings(**options: object) -> list[str]:
         ran = await migrate(cluster, kind, **options)
         assert not ran.failures
-        planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=0)
+        planned = await plan(cluster, await read_crd(cluster, kind.name), Options(), sample=0)
         assert not planned.findings.fail and planned.warnings == ran.warnings
         return ran.warnings
 
@@ -335,7 +335,7 @@ async def test_owners_that_were_lost_are_told_until_there_are_some_again(
     assert "default/w12" in said and "w11" not in said
     await kind.delete("v1beta1", "w12")
     assert await warnings() == []
-    assert ANNOTATION not in (await read_crd(cluster, kind.name)).crd.annotations
+    assert ANNOTATION not in (await read_crd(cluster, kind.name)).annotations
 
 
 async def test_a_wipe_whose_answer_was_lost_is_repaired(

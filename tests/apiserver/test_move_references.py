@@ -45,7 +45,7 @@ async def reference(kind: Kind, **more: Any) -> dict[str, Any]:
 
 async def move(cluster: HttpCluster, kind: Kind, target: str = NEW, *, dry_run: bool = False) -> MoveReport:
     """Move all that can be moved."""
-    crd = (await read_crd(kind.cluster, kind.name)).crd
+    crd = await read_crd(kind.cluster, kind.name)
     return await move_references(cluster, crd, OLD, target, dry_run=dry_run)
 
 
@@ -257,7 +257,7 @@ async def test_a_release_is_converted_as_the_webhook_converts(
     try:
         widget = f"apiVersion: {converted.group}/v1\nkind: Widget\nmetadata:\n  name: w\nspec:\n  host: a.b\n"
         await others.made(SECRETS, "release", **a_release(f"---\n# Source: w.yaml\n{widget}"))
-        crd = (await read_crd(cluster, converted.name)).crd
+        crd = await read_crd(cluster, converted.name)
         webhook.fails = lambda _found, _desired: True
         failed = await move_references(cluster, crd, "v1", "v2", kinds=[ReferenceKind.HELM])
         assert (failed.result, failed.writes) == ("Failed", 0), "what cannot be converted must not be written"

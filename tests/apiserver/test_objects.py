@@ -91,7 +91,7 @@ async def test_what_clients_of_a_served_version_wrote_since_is_theirs(kind: Kind
     again = await migrate(cluster, kind)
     assert again.requests.write == 0
     assert MigrationReport((again,)).result is MigrationResult.SUCCEEDED
-    assert (await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options())).remaining == 1
+    assert (await plan(cluster, await read_crd(cluster, kind.name), Options())).remaining == 1
     anyway = await migrate(cluster, kind, ignore_mark=True)
     assert anyway.objects.translated == 1
     await kind.apply(kind.manifest("v1alpha1", "w1", spec={"size": 12}), "alice")

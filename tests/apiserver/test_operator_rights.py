@@ -137,7 +137,7 @@ async def pruned(cluster: HttpCluster) -> bool:
 
 async def looked_everywhere(cluster: HttpCluster) -> bool:
     """Whether the condition says that nothing names the old version, and nothing was left out."""
-    found = (await read_crd(cluster, PROFILES)).crd.conditions.get(NO_REFERENCES)
+    found = (await read_crd(cluster, PROFILES)).conditions.get(NO_REFERENCES)
     return found is not None and found.reason == "NoneFound"
 
 

@@ -237,7 +237,7 @@ async def test_entries_that_the_next_write_will_empty_are_told(
     """A run that succeeds and leaves such objects behind is the cause of a loss that somebody meets weeks later."""
     await populate(kind, 3)
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False, default=True))
-    crd = (await read_crd(cluster, kind.name)).crd
+    crd = await read_crd(cluster, kind.name)
     [foretold] = (await plan(cluster, crd, Options(**options), sample=None)).warnings  # type: ignore[arg-type]
     report = await migrate(cluster, kind, **options)
     assert report.warnings == [foretold]

@@ -68,7 +68,7 @@ async def plan(
     kind: Kind, cluster: HttpCluster | None = None, *, sample: int | None = 50, **options: Any
 ) -> MigrationPlan:
     """Plan the migration of a kind."""
-    crd = (await read_crd(kind.cluster, kind.name)).crd
+    crd = await read_crd(kind.cluster, kind.name)
     return await make_plan(cluster or kind.cluster, crd, Options(**options), sample=sample)
 
 
@@ -310,7 +310,7 @@ async def test_a_webhook_that_nobody_can_trust_is_found(converted: ConvertedKind
     assert f"check that the conversion webhook of {converted.name} runs, that its certificate fits" in ran.err
     assert "its certificate is not to be trusted: " in ran.err  # the webhook was asked, too
     hurried = RetryingCluster(converted.cluster, patience_s=0.0)
-    crd = (await read_crd(hurried, converted.name)).crd
+    crd = await read_crd(hurried, converted.name)
     with pytest.raises(ListFailed, match="and that it converts v0, v1, v2"):
         await ready(hurried, crd, "v1")
 

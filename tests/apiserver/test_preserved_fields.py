@@ -113,7 +113,7 @@ async def test_lists_and_maps_are_owned_as_their_types_say(kind: Legacy, cluster
     await write(kind, "v2", "twin", {member: first})
     report = await migrate(cluster, kind)
     assert report.complete and report.pruned and not report.warnings, report.to_json()
-    assert (await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, "v1")).ready
+    assert (await ask_ready(cluster, await read_crd(cluster, kind.name), "v1")).ready
     stored = await kind.stored()
     assert entry_versions(stored["default/old"]) == {"v2"}
     assert owners(stored["default/old"]) == owners(stored["default/twin"])
@@ -130,7 +130,7 @@ async def test_fields_that_no_version_declares_stay_with_their_owners(kind: Lega
     before = without_bookkeeping((await kind.stored())["default/old"])
     await kind.change(kind.document(storage="v2"))
     await write(kind, "v2", "twin", spec)
-    planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(settle_s=0.0))
+    planned = await plan(cluster, await read_crd(cluster, kind.name), Options(settle_s=0.0))
     report = await migrate(cluster, kind)
     assert report.complete and report.pruned and not report.warnings, report.to_json()
     assert not planned.findings.fail and not planned.warnings
@@ -166,6 +166,6 @@ async def test_a_reference_in_an_undeclared_field_is_found(kind: Legacy, cluster
     await kind.mark()
     target = {"apiVersion": f"{kind.group}/v1", "kind": "Widget"}
     await kind.apply(kind.manifest("v1", "w", spec={"never": target}), "alice")
-    of = sought((await read_crd(cluster, kind.name)).crd, "v1")
+    of = sought(await read_crd(cluster, kind.name), "v1")
     found = (await find_references(cluster, [of], kinds=[ReferenceKind.TYPED]))[of]
     assert [each.where for each in found.references] == ["/spec/never"]

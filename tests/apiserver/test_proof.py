@@ -18,7 +18,7 @@ from restow.kube.cluster import PatchType
 from restow.kube.resources import CRDS, NAMESPACES
 from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readiness, read_crd, what_is_proved
 from restow.migrator import ready as ask_ready
-from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.apiservers import ApiServers, View
 from tests.apiserver.admission import holding
 from tests.apiserver.balancer import balancing
 from tests.apiserver.kind import Kind, until
@@ -29,7 +29,7 @@ COUNT = 4
 
 async def ready(cluster: HttpCluster, kind: Kind, version: str = "v1alpha1", **more: object) -> Readiness:
     """Ask as the command does."""
-    return await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, version, **more)  # type: ignore[arg-type]
+    return await ask_ready(cluster, await read_crd(cluster, kind.name), version, **more)  # type: ignore[arg-type]
 
 
 async def migrate(cluster: HttpCluster, kind: Kind, **options: object) -> CrdReport:
@@ -123,15 +123,15 @@ async def test_a_harmless_change_of_the_crd_keeps_the_proof(kind: Kind, cluster:
     await kind.apply(kind.manifest("v1beta1", "w0", spec={"size": 1}), "alice")
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     await migrate(cluster, kind)
-    crd = (await read_crd(cluster, kind.name)).crd
+    crd = await read_crd(cluster, kind.name)
     body = json.dumps({"spec": {"names": {"shortNames": ["wd"]}}}).encode()
     await cluster.patch(CRDS, kind.name, body, patch_type=PatchType.MERGE, params={"fieldManager": "other"})
-    changed = (await read_crd(cluster, kind.name)).crd
+    changed = await read_crd(cluster, kind.name)
     assert changed.generation == crd.generation + 1
     assert (await ready(cluster, kind)).ready
     report = await migrate(cluster, kind)
     assert (report.requests.list, report.requests.write) == (0, 0)
-    extended = what_is_proved((await read_crd(cluster, kind.name)).crd).proof
+    extended = what_is_proved(await read_crd(cluster, kind.name)).proof
     assert extended is not None and extended.generation == changed.generation
 
 
@@ -213,7 +213,7 @@ async def test_behind_a_balancer_each_server_is_asked(
         line.hold()
         await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
         async with connect(tmp_path / "kubeconfig") as either, ApiServers(either) as servers:
-            crd = (await read_crd(cluster, kind.name)).crd
+            crd = await read_crd(cluster, kind.name)
             views = await servers.views(crd)
             assert {view.generation for view in views} == {crd.generation - 1, crd.generation}
             assert await servers.behind(crd)
@@ -245,14 +245,14 @@ async def test_objects_that_no_write_changed_are_a_sign(
 ) -> None:
     """Where no look shows that a server lags, the objects that it takes for current are all that does."""
 
-    async def sees_nothing(_servers: ApiServers, _crd: object) -> str:
-        return ""
+    async def sees_nothing(_servers: ApiServers, _crd: object) -> list[View]:
+        return []
 
     server, line = late
     await kind.apply(kind.manifest("v1beta1", "w0", spec={"size": 1}), "alice")
     written = (await kind.get("v1beta1", "w0"))["metadata"]["managedFields"][0]["time"]
     await until(lambda: _later_than(written), "the clock does not go on")
-    monkeypatch.setattr(ApiServers, "behind", sees_nothing)
+    monkeypatch.setattr(ApiServers, "views", sees_nothing)
     async with connect(server.admin.kubeconfig) as behind:
         line.hold()
         await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))

@@ -477,7 +477,7 @@ async def test_an_embedded_migrator(
         return any(each["reason"] == "MigrationFinished" and each["regarding"]["name"] == due.name for each in events)
 
     async def looked() -> bool:
-        found = (await read_crd(cluster, due.name)).crd.conditions.get(NO_REFERENCES)
+        found = (await read_crd(cluster, due.name)).conditions.get(NO_REFERENCES)
         return found is not None and (found.reason == "NotLookedAtEverywhere") is not everywhere
 
     options = Options(settle_s=0.0, resume=True)
@@ -600,7 +600,7 @@ async def pruned(world: World) -> bool:
 
 async def looked_everywhere(world: World) -> bool:
     """Whether the condition of every CRD of the family says what was found, and nothing was left out."""
-    found = [(await read_crd(world.cluster, name)).crd.conditions.get(NO_REFERENCES) for name in FAMILY]
+    found = [(await read_crd(world.cluster, name)).conditions.get(NO_REFERENCES) for name in FAMILY]
     return all(each is not None and each.reason in ("NoneFound", "ReferencesFound") for each in found)
 
 

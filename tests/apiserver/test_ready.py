@@ -12,7 +12,7 @@ from tests.apiserver.kind import Kind
 
 async def ready(cluster: HttpCluster, kind: Kind, version: str) -> Readiness:
     """Look afresh."""
-    return await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, version)
+    return await ask_ready(cluster, await read_crd(cluster, kind.name), version)
 
 
 async def test_a_version_becomes_ready_step_by_step(kind: Kind, cluster: HttpCluster) -> None:

@@ -110,7 +110,7 @@ async def test_references_become_a_condition(settled: Kind, story: Story, cluste
             told = await story.comes_to(lambda each: each.event is MigrationEvent.REFERENCES)
             (found,) = told.references
             assert (found.of.version, found.count) == ("v1alpha1", 1)
-            crd = (await read_crd(cluster, settled.name)).crd
+            crd = await read_crd(cluster, settled.name)
             assert (crd.conditions[NO_REFERENCES].status, crd.conditions[NO_REFERENCES].reason) == (
                 False,
                 "ReferencesFound",
@@ -121,7 +121,7 @@ async def test_references_become_a_condition(settled: Kind, story: Story, cluste
             await story.comes_to(
                 lambda each: each.event is MigrationEvent.REFERENCES and not each.references[0].against_removal
             )
-        crd = (await read_crd(cluster, settled.name)).crd
+        crd = await read_crd(cluster, settled.name)
         assert (crd.conditions[NO_REFERENCES].status, crd.stored_versions) == (True, ("v1beta1",))
         assert story.of.count("started") == 1, "the condition must not make anything due"
     finally:

@@ -58,7 +58,7 @@ async def search(
     cluster: HttpCluster, kind: Kind, kinds: Collection[ReferenceKind] = CLUSTER_KINDS - BY_CONTROLLERS
 ) -> FoundReferences:
     """Look for the old version."""
-    of = sought((await read_crd(kind.cluster, kind.name)).crd, OLD)
+    of = sought(await read_crd(kind.cluster, kind.name), OLD)
     return (await find_references(cluster, [of], kinds=kinds))[of]
 
 
@@ -122,7 +122,7 @@ async def test_every_place_is_found(old: Kind, cluster: HttpCluster, others: Oth
     assert "last written 20" in entry.detail
     assert any(each.kind is ReferenceKind.CLIENTS and each.name in ("APPLY", "PATCH") for each in writers.references)
 
-    answer = await ask_ready(cluster, (await read_crd(cluster, old.name)).crd, OLD)
+    answer = await ask_ready(cluster, await read_crd(cluster, old.name), OLD)
     against = " ".join(answer.against_unserving)
     for what in ("ownerReferences", "typed references", "Helm releases", "Flux", "Argo CD", "ClusterService"):
         assert what in against, what
@@ -141,7 +141,7 @@ async def test_each_projects_spelling_is_found(old: Kind, cluster: HttpCluster, 
     assert {(each.resource, each.where, blocks(each), moved(each)) for each in found.references} == {
         (case.resource, case.where, case.blocks, case.moved) for case in CASES
     }
-    answer = await ask_ready(cluster, (await read_crd(cluster, old.name)).crd, OLD)
+    answer = await ask_ready(cluster, await read_crd(cluster, old.name), OLD)
     for said, step in ((answer.against_unserving, "unserving"), (answer.against_removal, "removal")):
         for case in CASES:
             stands = case.blocks in (step, "unserving")
@@ -196,7 +196,7 @@ async def test_an_exclusion_at_a_removed_version_spares_nothing(
 
     await until(policy_works, "the policy does not bind")
     assert not await write_is_refused()
-    answer = await ask_ready(cluster, (await read_crd(cluster, old.name)).crd, OLD)
+    answer = await ask_ready(cluster, await read_crd(cluster, old.name), OLD)
     (said,) = answer.against_removal
     assert "the policy applies to every request that it spared" in said
     assert "add the other served versions to the exclusion" in said
@@ -206,7 +206,7 @@ async def test_an_exclusion_at_a_removed_version_spares_nothing(
     changed, content = (POLICIES, spec) if place == "policy" else (BINDINGS, bound)
     body = json.dumps({"spec": content}).encode()
     await cluster.patch(changed, old.group, body, None, patch_type=PatchType.MERGE)
-    answer = await ask_ready(cluster, (await read_crd(cluster, old.name)).crd, OLD)
+    answer = await ask_ready(cluster, await read_crd(cluster, old.name), OLD)
     assert not answer.against_removal
     await old.change(old.document(storage=NEW, served=[NEW]))
     assert not await write_is_refused()

@@ -40,7 +40,7 @@ async def test_every_object_is_stored_and_the_default_is_nobodys(kind: Kind, clu
     await populate(kind)
     before = await kind.stored()
     await kind.change(ruled(kind))
-    found = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=None)
+    found = await plan(cluster, await read_crd(cluster, kind.name), Options(), sample=None)
     assert not found.findings.fail, found.findings.listed
     report = await migrate(cluster, kind)
     assert report.pruned and not report.failures, report.to_json()
@@ -86,7 +86,7 @@ async def test_entries_that_cannot_ride_along_are_a_failure_and_not_a_loss(
     await kind.change(ruled(kind))
     before = await kind.stored()
     options = Options(managed_fields=ManagedFields.KEEP)
-    found = await plan(cluster, (await read_crd(cluster, kind.name)).crd, options, sample=None)
+    found = await plan(cluster, await read_crd(cluster, kind.name), options, sample=None)
     assert {each.name for each in found.findings.listed if each.fails} == (set() if keeps_owners else {"w0", "w1"})
     report = await migrate(cluster, kind, managed_fields=ManagedFields.KEEP)
     if keeps_owners:
@@ -109,7 +109,7 @@ async def test_an_object_that_breaks_the_rule_is_a_failure_with_the_rules_messag
     await populate(kind)
     await kind.merge("v1alpha1", "w1", {"spec": {"size": 11}}, "editor")
     await kind.change(ruled(kind))
-    found = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=None)
+    found = await plan(cluster, await read_crd(cluster, kind.name), Options(), sample=None)
     [finding] = [each for each in found.findings.listed if each.fails]
     assert finding.name == "w1" and "size is above most" in finding.message
     report = await migrate(cluster, kind)

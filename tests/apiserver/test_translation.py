@@ -169,7 +169,7 @@ async def test_every_manager_owns_at_the_new_version_what_it_owned_and_applies_o
     webhook.converts = converts  # type: ignore[assignment]
     before = await populate(kind)
     await kind.change(kind.document(storage="v2"))
-    planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options())
+    planned = await plan(cluster, await read_crd(cluster, kind.name), Options())
     report = await migrate(cluster, kind)
     assert report.pruned and not report.stripped_owners and not report.kept_owners, report.to_json()
     assert (report.objects.translated, report.objects.remaining, report.requests.write) == (COUNT, 0, COUNT)

@@ -51,7 +51,7 @@ async def test_an_in_process_graph_carries_the_same_ownership(
     """A provider's own conversions must do what its webhook does, and cost it nothing."""
     await populate(kind)
     await kind.change(kind.document(storage="v2"))
-    crd = (await read_crd(cluster, kind.name)).crd
+    crd = await read_crd(cluster, kind.name)
     converters = graph_converters(registry_for(kind.group).freeze([crd]))
     report = await Migration(cluster, Options(settle_s=0.0), converters=converters).migrate(kind.name)
     assert report.pruned and report.objects.translated == COUNT and report.requests.write == COUNT, report.to_json()

@@ -66,7 +66,7 @@ async def migrate(kind: UnionKind, **options: object) -> CrdReport:
 
 async def plan(kind: UnionKind, sample: int | None = None) -> MigrationPlan:
     """Plan, trying all objects unless told otherwise."""
-    return await make_plan(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, Options(), sample=sample)
+    return await make_plan(kind.cluster, await read_crd(kind.cluster, kind.name), Options(), sample=sample)
 
 
 @pytest.mark.parametrize("converts", [converted, defaulting], ids=["plain converter", "converter that fills in"])
@@ -225,4 +225,4 @@ async def test_ready_says_that_it_could_not_find_out(kind: UnionKind, webhook: W
 
 async def ready(kind: UnionKind) -> Readiness:
     """Look afresh."""
-    return await ask_ready(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, "v1")
+    return await ask_ready(kind.cluster, await read_crd(kind.cluster, kind.name), "v1")

@@ -87,7 +87,7 @@ async def test_the_object_is_named_by_every_command(
 ) -> None:
     """Of a hundred thousand objects nobody finds the one that is broken by hand."""
     await hide(kind, webhook, refusing(name))
-    crd = (await read_crd(cluster, kind.name)).crd
+    crd = await read_crd(cluster, kind.name)
     named = f"default/{name} cannot be converted to v2. The API server converts every listed object to v2"
     assert named in (await migrate(cluster, kind)).unfinished
     assert named in (await migrate(cluster, kind, page_size=5)).unfinished

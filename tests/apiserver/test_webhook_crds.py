@@ -112,7 +112,7 @@ async def test_entries_of_unserved_versions_are_translated_next_to_others(
     """The write that moves one entry takes the others along: changed in one letter they are not their clients'."""
     before = await populate(kind)
     await kind.change(kind.document(storage="v2", served=("v1", "v2")))
-    planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(scope=Scope.UNSERVED))
+    planned = await plan(cluster, await read_crd(cluster, kind.name), Options(scope=Scope.UNSERVED))
     report = await migrate(cluster, kind)
     assert report.pruned and not report.stripped_owners and planned.translations == COUNT
     assert 0 < report.conversions <= planned.conversions

@@ -54,7 +54,7 @@ def chart(folder: Path, kind: Kind, version: str) -> str:
 
 async def search(cluster: HttpCluster, kind: Kind) -> FoundReferences:
     """Look for releases."""
-    of = sought((await read_crd(cluster, kind.name)).crd, OLD)
+    of = sought(await read_crd(cluster, kind.name), OLD)
     return (await find_references(cluster, [of], kinds=[ReferenceKind.HELM]))[of]
 
 
@@ -102,7 +102,7 @@ async def test_moved_releases_are_helms_again(
     assert helming("install", "web", chart(folder, kind, OLD), *there, driver=driver).returncode == 0
     assert helming("upgrade", "web", str(folder), *there, driver=driver).returncode == 0
     try:
-        crd = (await read_crd(cluster, kind.name)).crd
+        crd = await read_crd(cluster, kind.name)
         shown = helming("get", "manifest", "web", *there, driver=driver).stdout
         first = await move_references(cluster, crd, OLD, NEW, kinds=[ReferenceKind.HELM])
         assert (first.result, first.moved.total(), first.skipped.total()) == ("Succeeded", 1, 1), first.not_moved
@@ -137,7 +137,7 @@ async def test_a_former_revision_is_moved_on_request(
     assert helming("install", "web", chart(folder, kind, OLD), *there).returncode == 0
     assert helming("upgrade", "web", str(folder), *there, "--set", "a=b").returncode == 0
     try:
-        crd = (await read_crd(cluster, kind.name)).crd
+        crd = await read_crd(cluster, kind.name)
         report = await move_references(cluster, crd, OLD, NEW, kinds=[ReferenceKind.HELM])
         assert (report.result, report.moved.total(), report.skipped.total()) == ("Succeeded", 1, 1)
         await Migration(cluster, Options(settle_s=0.0)).migrate(kind.name)
@@ -156,7 +156,7 @@ async def test_a_former_revision_is_moved_on_request(
         assert "no matches for kind" in failed.stderr, failed.stderr
 
         # The version is gone from the CRD; what names it can still be moved.
-        gone = (await read_crd(cluster, kind.name)).crd
+        gone = await read_crd(cluster, kind.name)
         late = await move_references(cluster, gone, OLD, NEW, kinds=[ReferenceKind.HELM], all_revisions=True)
         assert (late.result, late.moved.total(), late.skipped.total()) == ("Succeeded", 2, 0), late.not_moved
         back = helming("rollback", "web", "1", *there)
@@ -192,7 +192,7 @@ async def test_a_failed_rollback_is_found_and_moved(
         assert "failed to delete release" in helming("uninstall", "web", *there).stderr
 
         assert [each.effect.against_removal for each in (await search(cluster, kind)).references] == [False, True]
-        crd = (await read_crd(cluster, kind.name)).crd
+        crd = await read_crd(cluster, kind.name)
         report = await move_references(cluster, crd, OLD, NEW, kinds=[ReferenceKind.HELM])
         assert (report.result, report.moved.total(), report.skipped.total()) == ("Succeeded", 1, 1), report.not_moved
     finally:

@@ -18,13 +18,14 @@ from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import CRDS
 from restow.migrator.decide.errortable import ErrorAction, ErrorOutcome, of_write_error
-from restow.migrator.decide.prune import PruneVerdict, may_prune
+from restow.migrator.decide.premise import Followers, Premise
+from restow.migrator.decide.prune import PruneVerdict
 from restow.migrator.model import watermark
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.requests import lister, passes, writer
-from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.apiservers import ApiServers, View
 from restow.migrator.requests.wire import Meta, combined_patch, identity_apply
-from restow.migrator.run import prune, settle
+from restow.migrator.run import prune
 from restow.migrator.run import run as migration
 
 Guard = Callable[[], AbstractContextManager[object]]
@@ -46,13 +47,13 @@ def prune_despite_failures() -> Iterator[None]:
 @contextmanager
 def ignore_generation() -> Iterator[None]:
     """Prune if the storage version is the same as at the start, whatever it was in between."""
+    real = Premise.judge
 
-    def careless(start: Crd, now: Crd, generations: Any) -> PruneVerdict:
-        verdict = may_prune(start, now, generations)
-        same = now.uid == start.uid and now.storage.name == start.storage.name
-        return PruneVerdict(prune=True) if same else verdict
+    def careless(self: Premise, now: Crd, generations: Any) -> PruneVerdict:
+        same = now.uid == self.crd.uid and now.storage.name == self.crd.storage.name
+        return PruneVerdict(prune=True) if same else real(self, now, generations)
 
-    with patch.object(prune, "may_prune", careless):
+    with patch.object(Premise, "judge", careless), patch.object(Premise, "outdated", lambda _self, _now: ""):
         yield
 
 
@@ -147,11 +148,11 @@ def send_entries_twice() -> Iterator[None]:
 def list_before_settling() -> Iterator[None]:
     """Begin to list at once, while another API server may still encode the old version."""
 
-    async def sees_nothing(_servers: ApiServers, _crd: Crd) -> str:
-        return ""
+    async def sees_nothing(_servers: ApiServers, _crd: Crd) -> list[View]:
+        return []
 
-    at_once = patch.object(settle, "remaining_settle_time", lambda *_crd, **_times: 0.0)
-    with at_once, patch.object(ApiServers, "behind", sees_nothing):
+    at_once = patch.object(Followers, "remaining", lambda *_crd, **_times: 0.0)
+    with at_once, patch.object(ApiServers, "views", sees_nothing):
         yield
 
 

@@ -62,7 +62,7 @@ async def ask(
     """
     _searches.set(searches)
     try:
-        found = await ready(cluster, (await read_crd(cluster, name)).crd, version, api_servers=api_servers)
+        found = await ready(cluster, await read_crd(cluster, name), version, api_servers=api_servers)
     except MigrationRefused as refused:
         return Answer(yes=False, reasons=(str(refused),))
     except (KubeError, ListFailed) as error:

@@ -78,7 +78,7 @@ async def family(kind: Kind) -> Family:
 
 async def ready(kind: Kind) -> Readiness:
     """May v1alpha1 go."""
-    return await ask_ready(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, OLD)
+    return await ask_ready(kind.cluster, await read_crd(kind.cluster, kind.name), OLD)
 
 
 async def test_dependents_need_the_version_that_they_name(kind: Kind, family: Family) -> None:
@@ -119,7 +119,7 @@ async def test_dependents_need_the_version_that_they_name(kind: Kind, family: Fa
     assert "v1alpha1 is not served, so the garbage collector does not find the owner" in why
     assert await family.there("neighbour")
 
-    crd = (await read_crd(kind.cluster, kind.name)).crd
+    crd = await read_crd(kind.cluster, kind.name)
     report = await move_references(kind.cluster, crd, OLD, NEW)
     assert report.moved[ReferenceKind.OWNER_REFERENCES] == 1
     assert report.skipped[ReferenceKind.OWNER_REFERENCES] >= 2, "what has lost its owner is left as it is"

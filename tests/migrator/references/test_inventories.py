@@ -68,7 +68,7 @@ def test_crossplane(names: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("reader", INVENTORIES)
+@pytest.mark.parametrize("reader", sorted(INVENTORIES))
 @pytest.mark.parametrize(
     "obj",
     [

@@ -12,13 +12,15 @@ import pytest
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import Unreachable
-from restow.kube.resources import Resource
+from restow.kube.resources import CRDS, Resource
 from restow.migrator.decide.policies import entry_policies
+from restow.migrator.decide.premise import Premise
 from restow.migrator.model.converter import Answer
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
 from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import Meta
@@ -69,6 +71,8 @@ class Server(Cluster):
         return Meta(name=name, uid=name, resource_version=str(self._revision), managed_fields=self.stored[name])
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None, **_more: Any) -> Reply:
+        if resource == CRDS:
+            return Reply(msgspec.json.encode(b.crd_document()))
         return Reply(msgspec.json.encode({"metadata": self.meta(name), "spec": {"size": 1}}))
 
     async def patch(
@@ -82,6 +86,8 @@ class Server(Cluster):
         params: Mapping[str, str] | None = None,
         **_more: Any,
     ) -> Reply:
+        if resource == CRDS:  # the token of the run
+            return Reply(msgspec.json.encode(b.crd_document()))
         named = _decoder.decode(body).metadata.managed_fields
         sent = None if named is None else tuple(each for each in named if each.manager)  # [{}] resets the list
         self.sent.append((name, patch_type, tuple(each.manager for each in sent or ())))
@@ -115,6 +121,7 @@ def writer(server: Server, report: CrdReport, crd: Crd | None = None) -> ObjectW
         rules,
         report,
         translator=translator,
+        check=PremiseCheck(server, Premise(crd)),
         limiter=Limiter(concurrency=1, rate=None, clock=clock),
         stop=RunStop(clock=clock),
         clock=clock,

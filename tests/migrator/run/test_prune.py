@@ -10,12 +10,14 @@ import pytest
 from restow.crds import Crd
 from restow.kube.errors import Conflict, Forbidden, KubeError
 from restow.kube.resources import CRDS
+from restow.migrator.decide.premise import Premise
 from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.model import watermark
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase, Shard
 from restow.migrator.model.report import CrdReport, MigrationReport, MigrationResult
-from restow.migrator.requests.crdaccess import DELETED, CrdWatch
+from restow.migrator.requests.crdaccess import DELETED
+from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.prune import Pruner
 from restow.migrator.run.sharding import ShardRun
@@ -57,7 +59,7 @@ async def conclude(server: OneCrd, stop: RunStop, start: Crd | None = None, **op
     """The report after the end of a pass that finished every object; ``start``: the CRD was another one before it."""
     start = start or Crd.from_document(server.document)
     report = CrdReport(name=start.name)
-    verdict = await Pruner(server, Options(**options), stop, report).prune(start, CrdWatch(start), None)
+    verdict = await Pruner(server, Options(**options), stop, report).prune(PremiseCheck(server, Premise(start)), None)
     assert verdict.prune is bool(report.proof and not report.unfinished), (
         "the report has a proof if it prunes, and only then"
     )
@@ -102,9 +104,9 @@ async def test_a_shard_that_leaves_no_record_says_why() -> None:
     start, options = Crd.from_document(server.document), Options(shard=Shard(0, 2))
     share = await ShardRun.of(server, start, options)
     server.seed(CRDS.plural, b.crd_document(stored=("v1", "v2"), storage="v1", generation=2))
-    watching = CrdWatch(start)
-    watching.generations.add(Crd.from_document(server.document))
-    verdict = await Pruner(server, options, RunStop(), report).prune(start, watching, share)
+    check = PremiseCheck(server, Premise(start))
+    check.generations.add(Crd.from_document(server.document))
+    verdict = await Pruner(server, options, RunStop(), report).prune(check, share)
     assert not verdict.prune and verdict.reason and report.pruned_reason == verdict.reason
 
 
@@ -132,7 +134,7 @@ async def test_a_crd_that_is_always_written_by_others_is_passed_over_again() -> 
     server, report = OneCrd(b.crd_document(stored=("v1", "v2"))), CrdReport(name="widgets")
     server.refusing = [CONFLICT] * 10
     start = Crd.from_document(server.document)
-    verdict = await Pruner(server, Options(), RunStop(), report).prune(start, CrdWatch(start), None)
+    verdict = await Pruner(server, Options(), RunStop(), report).prune(PremiseCheck(server, Premise(start)), None)
     assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
     assert "was written by others each time" in verdict.reason and report.pruned_reason == verdict.reason
 
@@ -142,9 +144,9 @@ async def test_a_storage_version_that_changed_before_the_prune_is_seen() -> None
     server, report = OneCrd(b.crd_document(stored=("v1", "v2"))), CrdReport(name="widgets")
     start = Crd.from_document(server.document)
     server.seed(CRDS.plural, b.crd_document(stored=("v1", "v2"), storage="v1", generation=2))
-    watching = CrdWatch(start)
-    watching.generations.add(Crd.from_document(server.document))
-    verdict = await Pruner(server, Options(), RunStop(), report).prune(start, watching, None)
+    check = PremiseCheck(server, Premise(start))
+    check.generations.add(Crd.from_document(server.document))
+    verdict = await Pruner(server, Options(), RunStop(), report).prune(check, None)
     assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
     assert report.pruned_reason == verdict.reason
 
@@ -166,27 +168,14 @@ async def test_a_write_of_another_client_between_prune_and_proof_leaves_the_prun
     assert report.pruned and report.pruned_reason == "every object is stored at the storage version"
 
 
-class Seeing(CrdWatch):
-    """A watch that shows a generation once a caller waits for it."""
-
-    def __init__(self, *states: Crd) -> None:
-        super().__init__(states[0])
-        self.states = {state.generation: state for state in states}
-
-    async def reach(self, generation: int, *, timeout_s: float = 3.0) -> None:
-        """Show all states up to this generation."""
-        del timeout_s
-        for state in self.states.values():
-            if state.generation <= generation:
-                self.generations.add(state)
-
-
 async def test_changes_that_the_watch_has_seen_do_not_cost_the_prune() -> None:
-    """A CRD whose schema is edited twice during each run would keep its old version for ever."""
+    """A CRD whose description is edited twice during each run would keep its old version for ever."""
     states = [b.crd_document(stored=("v1", "v2"), generation=generation) for generation in (1, 2, 3)]
-    start, *_ = seen = [Crd.from_document(state) for state in states]
     server, report = OneCrd(states[-1]), CrdReport(name="widgets")
-    verdict = await Pruner(server, Options(), RunStop(), report).prune(start, Seeing(*seen), None)
+    check = PremiseCheck(server, Premise(Crd.from_document(states[0])))
+    for state in states:
+        check.generations.add(Crd.from_document(state))
+    verdict = await Pruner(server, Options(), RunStop(), report).prune(check, None)
     assert verdict.prune and report.pruned
 
 
@@ -290,7 +279,7 @@ async def test_a_crd_of_one_version_without_work_is_not_marked(
     server, report = OneCrd(b.crd_document(versions)), CrdReport(name="widgets")
     report.objects.rewritten = rewritten
     start = Crd.from_document(server.document)
-    await Pruner(server, Options(), RunStop(), report).prune(start, CrdWatch(start), None)
+    await Pruner(server, Options(), RunStop(), report).prune(PremiseCheck(server, Premise(start)), None)
     assert (ANNOTATION in server.document["metadata"]["annotations"]) is marked and report.proof
 
 

@@ -1,0 +1,120 @@
+"""etcd is restored from a backup while a run is at work: what the run proved before is proved of nothing afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from restow.controlplane.plane import ControlPlane
+from restow.kube import connect
+from restow.kube.client import HttpCluster
+from restow.migrator import CrdReport, Migration, Options, read_crd, ready
+from tests.apiserver.kind import Kind, until
+from tests.apiserver.proxy import Fault, Proxy, Seen
+from tests.apiserver.restoring import Restorable
+from tests.faults.history import History
+
+OLD, NEW = "v1alpha1", "v1beta1"
+COUNT, RATE = 120, 30.0
+_EMULATED, _AT = 30, 12
+
+
+async def written_by_new_clients(kind: Kind, count: int) -> None:
+    """Objects stored at the old version with entries at the new one, so that nothing but the bytes gives them away."""
+    await kind.create(kind.document(storage=OLD, keyed_conditions=False))
+    for number in range(count):
+        await kind.apply(kind.manifest(NEW, f"w{number:03}", spec={"size": number}), "alice")
+
+
+async def flip(kind: Kind) -> None:
+    """Store at the new version from now on."""
+    await kind.change(kind.document(storage=NEW, keyed_conditions=False))
+
+
+async def at(kind: Kind, version: str) -> list[str]:
+    """The objects that etcd holds at a version."""
+    return [name for name, found in (await kind.stored()).items() if found["apiVersion"].endswith(f"/{version}")]
+
+
+async def judge(kind: Kind, report: CrdReport) -> None:
+    """Neither the run nor ``ready`` may claim what is not so, and another run brings all to its end."""
+    old, crd = await at(kind, OLD), await read_crd(kind.cluster, kind.name)
+    answer = await ready(kind.cluster, crd, OLD)
+    claims = (report.pruned, answer.ready, list(crd.stored_versions) == [NEW])
+    assert not (any(claims) and old), f"{len(old)} at {OLD}; pruned, ready, storedVersions: {claims}"
+    again = await Migration(kind.cluster, Options(settle_s=0.0)).migrate(kind.name)
+    assert (await at(kind, OLD), again.failures) == ([], [])
+    assert (await ready(kind.cluster, await read_crd(kind.cluster, kind.name), OLD)).ready
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[ControlPlane]:
+    """A control plane of the test's own, which is stopped and started."""
+    async with ControlPlane() as running:
+        yield running
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("taken", ["before the run", "within the run"])
+async def test_a_run_outlives_a_restore_of_etcd(plane: ControlPlane, tmp_path: Path, taken: str) -> None:
+    """The run would say that every object is migrated, after a quarter of them went back to the old version."""
+    restorable = Restorable(plane, tmp_path)
+    async with connect(plane.kubeconfig) as cluster:
+        kind = Kind(cluster, plane.etcd, "restored.example.com")
+        await written_by_new_clients(kind, COUNT)
+        await flip(kind)
+        if taken == "before the run":
+            await restorable.back_up("backup")
+        running = asyncio.create_task(Migration(cluster, Options(settle_s=0.0, rate=RATE)).migrate(kind.name))
+
+        async def has_written(count: int) -> bool:
+            return running.done() or len(await at(kind, NEW)) >= count
+
+        if taken == "within the run":
+            await until(lambda: has_written(COUNT // 4), "the run does not begin")
+            await restorable.back_up("backup")
+        await until(lambda: has_written(COUNT // 2), "the run does not go on")
+        assert not running.done()
+        await restorable.restore("backup")
+        assert len(await at(kind, OLD)) > COUNT // 4
+        await judge(kind, await running)
+
+
+@pytest.mark.parametrize("flipped_again", [False, True], ids=["same", "flipped again"])
+async def test_what_etcd_held_before_the_run_comes_back_in_one_moment(
+    cluster: HttpCluster,
+    control_plane: ControlPlane,
+    group: str,
+    through_proxy: HttpCluster,
+    proxy: Proxy,
+    flipped_again: bool,
+) -> None:
+    """uid, generation, storage version and storedVersions would look untouched, and half of the objects are not."""
+    kind = Kind(cluster, control_plane.etcd, group)
+    history = History(control_plane.etcd.url, group, kind.plural)
+    await written_by_new_clients(kind, _EMULATED)
+    backup = await history.backup() if flipped_again else {}
+    await flip(kind)
+    backup = backup or await history.backup()
+    written = 0
+
+    async def hook(seen: Seen) -> Fault | None:
+        nonlocal written
+        written += seen.is_write
+        if seen.is_write and written == _AT:
+            await history.restore(backup)
+            if flipped_again:
+                await flip(kind)
+        return None
+
+    proxy.hook = hook
+    try:
+        report = await Migration(through_proxy, Options(settle_s=0.0, concurrency=1)).migrate(kind.name)
+        proxy.hook = None
+        assert written >= _AT
+        await judge(kind, report)
+    finally:
+        await kind.remove()
