@@ -86,6 +86,20 @@ def changing(proxy: Proxy, through_proxy: HttpCluster, kind: Changing) -> Callab
     return migrate
 
 
+async def applied_at_v1(kind: Changing) -> None:
+    """Every object has ``a`` of alice and ``c`` of bob."""
+    for number in range(COUNT):
+        name = f"w{number:02}"
+        await kind.apply(kind.manifest("v1", name, spec={"a": name}), "alice")
+        await kind.apply(kind.manifest("v1", name, spec={"c": "c"}), "bob")
+
+
+def owned(found: Document) -> Owned:
+    """Who owns which of them: alice whichever of ``a`` and ``b`` there is."""
+    [field] = {"a", "b"} & set(found["spec"])
+    return {ALICE: frozenset({f"/f:spec/f:{field}"}), BOB: frozenset({"/f:spec/f:c"})}
+
+
 async def all_owned(kind: Changing, report: CrdReport, expected: Callable[[Document], Owned]) -> None:
     """The run did everything, ``ready`` says so, and etcd has every owner of an object as stored there."""
     assert report.pruned and not report.failures, report.to_json()
@@ -104,20 +118,40 @@ async def test_the_strategy_changes_in_mid_run(
     """alice would own a field that is not there, and no one the one that is; her next apply leaves it for ever."""
     before, after = strategies
     await kind.change(kind.document(storage="v1", strategy=before))
-    for number in range(COUNT):
-        name = f"w{number:02}"
-        await kind.apply(kind.manifest("v1", name, spec={"a": name}), "alice")
-        await kind.apply(kind.manifest("v1", name, spec={"c": "c"}), "bob")
+    await applied_at_v1(kind)
     await kind.change(kind.document(storage="v2", strategy=before))
     report = await changing(kind.document(storage="v2", strategy=after))
-
-    def expected(found: Document) -> Owned:
-        [field] = {"a", "b"} & set(found["spec"])
-        return {ALICE: frozenset({f"/f:spec/f:{field}"}), BOB: frozenset({"/f:spec/f:c"})}
-
-    await all_owned(kind, report, expected)
+    await all_owned(kind, report, owned)
     fields = {frozenset(found["spec"]) for found in (await kind.stored()).values()}
     assert fields == {frozenset("ac"), frozenset("bc")}, "the change came before the first object, or after the last"
+
+
+async def test_the_strategy_changes_in_mid_run_and_back(
+    kind: Changing, proxy: Proxy, through_proxy: HttpCluster
+) -> None:
+    """A CRD that is as it was at the start says nothing about the objects that were converted in between."""
+    await applied_at_v1(kind)
+    await kind.change(kind.document(storage="v2"))
+    written = back_at = 0
+
+    async def hook(seen: Seen) -> Fault | None:
+        nonlocal written, back_at
+        written += seen.is_write
+        if seen.is_write and written == AT:
+            await kind.change(kind.document(storage="v2", strategy="Webhook"))
+            back_at = max(written, AT + 1)
+        elif back_at > 0 and (written > back_at or not seen.is_write):
+            back_at = -1
+            await kind.change(kind.document(storage="v2"))
+        return None
+
+    proxy.hook = hook
+    report = await Migration(through_proxy, Options(settle_s=0.0, rate=RATE)).migrate(kind.name)
+    proxy.hook = None
+    wrong = {name for name, found in (await kind.stored()).items() if owners(found) != owned(found)}
+    assert back_at == -1 and any("b" in found["spec"] for found in (await kind.stored()).values())
+    assert wrong <= {f"default/{each.name}" for each in report.failures}, "an owner is lost, and no one hears of it"
+    assert not (wrong and report.pruned)
 
 
 @pytest.mark.parametrize(
