@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from tests.protocol.model import EVERY_ASSUMPTION, EVERY_RULE, Model
-from tests.protocol.rules import Assumptions, Bounds, Rules
+from tests.protocol.rules import Assumptions, Bounds, Rules, StrategyBounds
 from tests.protocol.search import Found, search
-from tests.protocol.words import told
+from tests.protocol.state import State
+from tests.protocol.strategies import OwnersState, StrategyModel
+from tests.protocol.words import told, told_of_owners
 
 __all__ = ["ASSUMED", "CASES", "IMPLIED", "WORLDS", "Case", "counterexample", "sentences", "visited", "without"]
 
@@ -20,6 +22,10 @@ _STEPS = replace(_UNTRIMMED, ready_in_steps=True)
 _FAILURES = replace(_UNTRIMMED, failures=True)
 _TWO_RUNS = replace(_FAILURES, flips=1, runs=2)
 _FAILED_MIGRATION = replace(_UNTRIMMED, natives=1)
+_RESTORED = replace(_UNTRIMMED, restores=True)
+_LINGERING = replace(_UNTRIMMED, lingering=True)
+_TRANSLATED = StrategyBounds(changes=2, edits=0, servers=1, objects=1)
+_WIRED = replace(_ONE, unwires=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +33,24 @@ class Case:
     """A protocol without one of its parts, what that breaks (``Model.violation``), and a world where it does."""
 
     breaks: str
-    bounds: Bounds
+    bounds: Bounds | StrategyBounds
     rules: Rules = EVERY_RULE
     assumptions: Assumptions = EVERY_ASSUMPTION
 
     @property
-    def model(self) -> Model:
+    def model(self) -> Model | StrategyModel:
         """The transition system."""
-        return Model(self.bounds, self.rules, self.assumptions)
+        if isinstance(self.bounds, Bounds):
+            return Model(self.bounds, self.rules, self.assumptions)
+        return StrategyModel(self.bounds, self.rules, self.assumptions)
+
+    def search(self) -> Found[State] | Found[OwnersState]:
+        """Search the world."""
+        match self.model:
+            case Model() as model:
+                return search(model, only=self.breaks)
+            case StrategyModel() as model_of_owners:
+                return search(model_of_owners, only=self.breaks)
 
 
 CASES = {
@@ -53,22 +69,32 @@ CASES = {
     "puts_back": Case("guard", _TWO_OBJECTS, Rules(puts_back=False)),
     "mark_compares": Case("overwritten", _TWO_RUNS, Rules(mark_compares=False)),
     "minds_unfinished": Case("overwritten", _TWO_RUNS, Rules(minds_unfinished=False)),
+    "epoch_is_compared": Case("ready", _RESTORED, Rules(epoch_is_compared=False)),
+    "token_before_the_look": Case("ready", _RESTORED, Rules(token_before_the_look=False)),
+    "settles_after_the_look": Case("ready", _LINGERING, Rules(settles_after_the_look=False)),
+    "strategy_is_compared": Case("owner", _TRANSLATED, Rules(strategy_is_compared=False)),
+    "strategies_unbroken": Case("owner", _TRANSLATED, Rules(strategies_unbroken=False)),
+    "what_is_unclear_fails": Case("owner", _TRANSLATED, Rules(what_is_unclear_fails=False)),
+    "unwire_asks_for_the_proof": Case("unwire", _WIRED, Rules(unwire_asks_for_the_proof=False)),
+    "unwire_compares": Case("unwire", _WIRED, Rules(unwire_compares=False)),
 }
 """A rule off, by its name; a second case of the same rule has a name with more words."""
 
 ASSUMED = {
     "all_servers_seen": Case("ready", _TWO_SERVERS, assumptions=Assumptions(all_servers_seen=False)),
     "serves_what_it_shows": Case("ready", _UNTRIMMED, assumptions=Assumptions(serves_what_it_shows=False)),
-    "writes_do_not_linger": Case("ready", _UNTRIMMED, assumptions=Assumptions(writes_do_not_linger=False)),
+    "requests_end_in_time": Case("ready", _LINGERING, assumptions=Assumptions(requests_end_in_time=False)),
     "evidence_is_true": Case("ready", _ONE, assumptions=Assumptions(evidence_is_true=False)),
     "unfinished_is_distinct": Case("overwritten", _TWO_RUNS, assumptions=Assumptions(unfinished_is_distinct=False)),
+    "revisions_go_back": Case("ready", _RESTORED, assumptions=Assumptions(revisions_go_back=False)),
+    "lives_to_confirm": Case("owner", _TRANSLATED, assumptions=Assumptions(lives_to_confirm=False)),
 }
 """An assumption off, by its name."""
 
 IMPLIED = ("mark_has_failure", "mark_needs_exact", "looks_again", "looks_at_hash", "ready_looks")
 """The rules that the invariants hold without, one by one and all together."""
 
-WORLDS = {
+WORLDS: dict[str, Bounds | StrategyBounds] = {
     "one run": Bounds(migrations=False),
     "two runs, two servers": Bounds(runs=2, objects=1, edits=0, natives=0),
     "two runs, two objects": Bounds(runs=2, servers=1, flips=2, edits=0),
@@ -77,14 +103,21 @@ WORLDS = {
     ),
     "one run, two edits": Bounds(servers=1, objects=1, edits=2),
     "`ready` request by request": Bounds(objects=1, edits=0, ready_in_steps=True),
+    "restores of etcd": Bounds(servers=1, objects=1, flips=2, edits=0, natives=0, migrations=False, restores=True),
+    "restores of etcd, two runs": Bounds(
+        runs=2, servers=1, objects=1, flips=1, edits=0, natives=0, trims=False, migrations=False, restores=True
+    ),
+    "requests that linger": Bounds(objects=1, edits=0, natives=0, migrations=False, lingering=True),
+    "`unwire`": Bounds(objects=1, edits=0, unwires=True),
+    "owners": StrategyBounds(),
 }
 """What is searched to its end with all rules and assumptions on; together they have everything."""
 
 
 @cache
-def visited(name: str) -> Found:
+def visited(name: str) -> Found[State] | Found[OwnersState]:
     """Search a world to its end."""
-    return search(Model(WORLDS[name]))
+    return Case("", WORLDS[name]).search()
 
 
 def without(*names: str) -> Rules:
@@ -93,15 +126,15 @@ def without(*names: str) -> Rules:
 
 
 @cache
-def counterexample(name: str) -> Found:
+def counterexample(name: str) -> Found[State] | Found[OwnersState]:
     """Search the world of a case."""
-    case = _case(name)
-    return search(case.model, only=case.breaks)
+    return _case(name).search()
 
 
 def sentences(name: str) -> list[str]:
     """The shortest counterexample of a case, in words."""
-    return told(_case(name).model, counterexample(name))
+    model = _case(name).model
+    return told(model, counterexample(name)) if isinstance(model, Model) else told_of_owners(counterexample(name))
 
 
 def _case(name: str) -> Case:

@@ -15,13 +15,13 @@ from itertools import pairwise
 from typing import TypeVar
 
 from tests.protocol.rules import Assumptions, Bounds, Rules
+from tests.protocol.search import Label
 from tests.protocol.state import BOTH, IDLE, NOT_ASKED, UNFINISHED, Asked, Mark, Run, State, bit, fit, proven, unbroken
 
-__all__ = ["EVERY_ASSUMPTION", "EVERY_RULE", "Label", "Model"]
+__all__ = ["EVERY_ASSUMPTION", "EVERY_RULE", "Model"]
 
 EVERY_RULE = Rules()
 EVERY_ASSUMPTION = Assumptions()
-Label = tuple[str | int, ...]
 Steps = Iterator[tuple[Label, State]]
 _T = TypeVar("_T")
 
@@ -60,6 +60,8 @@ class Model:
         """Yield every step from a state, with what it is and what comes of it."""
         if state.asked.step == "answer":
             return
+        if self.bounds.restores:
+            yield from self._restores(state)
         for index, run in enumerate(state.runs):
             if run.step != "read":
                 yield ("run", index, "killed"), _with_run(state, index, IDLE)
@@ -68,7 +70,17 @@ class Model:
         if self.bounds.ready_in_steps:
             yield from self._ready(state)
         yield from self._servers_and_clients(state)
+        if self.bounds.lingering:
+            yield from self._lingers(state)
         yield from self._others_write_the_crd(state)
+        if self.bounds.unwires:
+            yield from self._unwires(state)
+
+    def alike(self, state: State) -> tuple[State, bool]:
+        """Return the state with its migrators, which are alike, in their order, and whether that swapped them."""
+        if len(state.runs) > 1 and state.runs[0] > state.runs[1]:
+            return state._replace(runs=state.runs[::-1]), True
+        return state, False
 
     def violation(self, state: State) -> str:
         """Return what is wrong with a state, or an empty string."""
@@ -80,6 +92,8 @@ class Model:
             dropped = 1 - state.history[-1]
             if reached & bit(dropped) and self.says_ready(state):
                 return f"ready {dropped}"
+        if not state.wired and reached & ~bit(state.history[-1]):
+            return "unwire"
         if state.guarded and self.hidden(state):
             return "guard"
         return "overwritten" if state.overwritten else ""
@@ -93,7 +107,9 @@ class Model:
         if not self._proven(state, evidence=True) or state.stored != bit(state.history[-1]):
             return False
         now = len(state.history) - 1
-        return not self.rules.ready_looks or all(self._fit(state, now, server) for server in range(len(state.servers)))
+        return not self.rules.ready_looks or all(
+            self._fit(state, now, state.history[now], server) for server in range(len(state.servers))
+        )
 
     def _proven(self, state: State, *, evidence: bool) -> bool:
         return proven(state, self.rules, evidence=evidence, forged=not self.assumptions.evidence_is_true)
@@ -112,7 +128,7 @@ class Model:
         bounds, history = self.bounds, state.history
         now = history[-1]
         flips = sum(before != after for before, after in pairwise(history))
-        if flips < bounds.flips:
+        if flips < bounds.flips and state.wired:  # without a webhook, that is the author's own loss
             flipped = (*history, 1 - now)
             yield ("flip",), self._crd_written(state, history=flipped, stored=state.stored | bit(1 - now))
         if len(history) - 1 - flips < bounds.edits:
@@ -133,7 +149,7 @@ class Model:
         after = state._replace(guarded=guarded or stored == BOTH, **changes)  # type: ignore[arg-type]
         runs = tuple(run._replace(stale=True) if self._compares(run) else run for run in after.runs)
         asked = after.asked if after.asked.step == "ask" else after.asked._replace(changed=True)
-        return after._replace(runs=runs, asked=asked)
+        return after._replace(runs=runs, asked=asked, unwire=after.unwire and "written since")
 
     def _compares(self, run: Run) -> bool:
         """Whether it matters to a run's next steps that the CRD was written."""
@@ -152,16 +168,61 @@ class Model:
                 reached = (cache, handlers + 1)
                 yield ("handlers", index, handlers + 1), state._replace(servers=_put(state.servers, index, reached))
             version = state.history[handlers]
-            if not self.assumptions.writes_do_not_linger and state.lingering < 0:
-                yield ("begin", index, version), state._replace(lingering=version)
             for number, stored_at in enumerate(state.objects):
                 if stored_at != version:
                     objects = _put(state.objects, number, version)
                     yield ("client", index, number, version), state._replace(objects=objects)
-        if state.lingering >= 0:
-            for number in range(len(state.objects)):
-                objects = _put(state.objects, number, state.lingering)
-                yield ("end", number, state.lingering), state._replace(objects=objects, lingering=-1)
+
+    def _lingers(self, state: State) -> Steps:
+        """A write of a client that takes its time: a request keeps the version with which it began."""
+        if state.lingering < 0:
+            for index, (_cache, handlers) in enumerate(state.servers):
+                version, now = state.history[handlers], len(state.history) - 1
+                yield ("begin", index, version), state._replace(lingering=version, begun=now)
+            return
+        waited = tuple(run._replace(at=0) if run.step == "settle" else run for run in state.runs)
+        ended = state._replace(lingering=-1, begun=0, runs=waited)
+        for number in range(len(state.objects)):
+            objects = _put(state.objects, number, state.lingering)
+            yield ("end", number, state.lingering), ended._replace(objects=objects)
+
+    def _restores(self, state: State) -> Steps:
+        """A backup of etcd, and its restore, with which all API servers start again; then another backup."""
+        if state.backup is None:
+            runs = tuple(run._replace(backed_up=self._has_token(run)) for run in state.runs)
+            yield ("backup",), state._replace(backup=state.held, runs=runs)
+            return
+        back, now = state.backup, len(state.backup.history) - 1
+        as_it_was = state.held[:4] == back[:4] and all(run.epoch and run.backed_up for run in state.runs)
+        unseen = not self.assumptions.revisions_go_back
+        runs = tuple(
+            run._replace(
+                epoch=not self._has_token(run) or (run.backed_up and unseen),
+                backed_up=False,
+                stale=self._compares(run) and (run.stale or not as_it_was),
+            )
+            for run in state.runs
+        )
+        servers = ((now, now),) * len(state.servers)
+        yield ("restore", now), state._replace(**back._asdict(), servers=servers, runs=runs, lingering=-1, backup=None)
+
+    def _has_token(self, run: Run) -> bool:
+        """Whether a run has left its token."""
+        without = {"read", "put back", "token"} | (set() if self.rules.token_before_the_look else {"look", "settle"})
+        return run.step not in without
+
+    def _unwires(self, state: State) -> Steps:
+        """``unwire``: it judges the CRD that it reads, and then takes the webhook away."""
+        now = state.history[-1]
+        if not state.unwire:
+            proved = not self.rules.unwire_asks_for_the_proof or self._proven(state, evidence=False)
+            if state.wired and state.stored == bit(now) and proved:
+                yield ("unwire judges",), state._replace(unwire="judged")
+            return
+        if state.unwire == "judged" or not self.rules.unwire_compares:
+            after = self._crd_written(state, history=(*state.history, now), wired=False)
+            yield ("unwire writes",), after._replace(unwire="")
+        yield ("unwire refused",), state._replace(unwire="")
 
     def _step(self, state: State, index: int, run: Run) -> Steps:
         """The next request of a migrator; the label is without its number."""
@@ -171,8 +232,14 @@ class Model:
             if not run.stale:
                 after = self._crd_written(state, stored=BOTH, guarded=True)
                 yield ("put back",), _with_run(after, index, IDLE)
+        elif run.step == "token":
+            then = "look" if self.rules.looks and self.rules.token_before_the_look else "write"
+            yield ("token",), _with_run(self._crd_written(state), index, run._replace(step=then))
         elif run.step in {"look", "look again"}:
             yield from self._look(state, index, run)
+        elif run.step == "settle":
+            if not (run.at and self.assumptions.requests_end_in_time):
+                yield ("settle",), _with_run(state, index, run._replace(step=self._looked, at=0))
         elif run.step == "write":
             yield from self._write(state, index, run)
         elif run.step == "conclude":
@@ -180,7 +247,7 @@ class Model:
         elif run.step == "prune":
             yield from self._prune(state, index, run)
         elif run.step in {"mark", "renew"}:
-            if not (run.stale and self.rules.mark_compares):
+            if not (run.stale and self.rules.mark_compares) and self._same_epoch(run):
                 after = self._crd_written(state, mark=Mark(run.generation, run.at))
                 after = after._replace(overwritten=run.late and state.mark == UNFINISHED)
                 yield (run.step, run.generation), _with_run(after, index, IDLE)
@@ -188,6 +255,10 @@ class Model:
             after = self._crd_written(state, mark=UNFINISHED)
             runs = tuple(each if each.step == "read" else self._missed(each) for each in after.runs)
             yield ("void",), _with_run(after._replace(runs=runs), index, IDLE)
+
+    def _same_epoch(self, run: Run) -> bool:
+        """Whether a run takes etcd for the one of its start; if not, it starts again as if it were killed."""
+        return run.epoch or not self.rules.epoch_is_compared
 
     def _missed(self, run: Run) -> Run:
         """Return a run during which another one left an "unfinished"."""
@@ -199,36 +270,58 @@ class Model:
         now, rules, mark = len(state.history) - 1, self.rules, state.mark
         verdicts = {self._proven(state, evidence=evidence) for evidence in (True, False)}
         knew = self.bounds.failures and mark == UNFINISHED
-        exact = state.stored == bit(state.history[now])
+        storage = state.history[now]
+        exact = state.stored == bit(storage)
+        begins = Run(self._first, now, storage, knew=knew)
         if True in verdicts:
             if not exact:
-                yield ("read proven", now), _with_run(state, index, Run("conclude", now, knew=knew))
+                yield ("read proven", now), _with_run(state, index, begins._replace(step="conclude"))
             elif mark is not None and mark.generation not in {now, UNFINISHED.generation}:
-                yield ("read proven", now), _with_run(state, index, Run("renew", now, mark.failure, knew=True))
-            yield (
-                ("read ignoring", now),
-                _with_run(state, index, Run("look" if rules.looks else "write", now, knew=knew)),
-            )
+                renews = Run("renew", now, at=mark.failure, knew=True)
+                yield ("read proven", now), _with_run(state, index, renews)
+            yield ("read ignoring", now), _with_run(state, index, begins)
         if False in verdicts:
+            run = begins
             if exact and not rules.writes_every_object:
-                run = Run("mark", now, state.failures, knew=True)
+                run = Run("mark", now, at=state.failures, knew=True)
             elif exact and rules.puts_back:
                 run = Run("put back", now)
-            else:
-                run = Run("look" if rules.looks else "write", now, knew=knew)
             yield ("read unproven", now), _with_run(state, index, run)
+
+    @property
+    def _first(self) -> str:
+        """The step that follows the read. Without restores a token is of no use."""
+        if self.bounds.restores and self.rules.token_before_the_look:
+            return "token"
+        return "look" if self.rules.looks else "write"
+
+    @property
+    def _looked(self) -> str:
+        """The step that follows the look."""
+        return "token" if self.bounds.restores and not self.rules.token_before_the_look else "write"
 
     def _look(self, state: State, index: int, run: Run) -> Steps:
         """One server: before the writes it is waited for, after them another pass follows."""
         hidden = not self.assumptions.all_servers_seen and run.at == len(state.servers) - 1
-        if hidden or self._fit(state, run.generation, run.at):
+        if hidden or self._fit(state, run.generation, run.storage, run.at):
             last = run.at + 1 == len(state.servers)
-            then = ("write" if run.step == "look" else "conclude") if last else run.step
-            yield (run.step, run.at), _with_run(state, index, run._replace(step=then, at=0 if last else run.at + 1))
+            after = run._replace(at=run.at + 1)
+            if last and run.step == "look" and self.bounds.lingering:
+                after = run._replace(step="settle", at=int(self._waits(state)))
+            elif last and run.step == "look":
+                after = run._replace(step=self._looked, at=0)
+            elif last:
+                after = run._replace(step="conclude", at=0)
+            yield (run.step, run.at), _with_run(state, index, after)
 
-    def _fit(self, state: State, generation: int, server: int) -> bool:
+    def _waits(self, state: State) -> bool:
+        """Whether a run that just looked at the last server has to wait for a request."""
+        before_the_change = state.begun < len(state.history) - 1
+        return state.lingering >= 0 and (self.rules.settles_after_the_look or before_the_change)
+
+    def _fit(self, state: State, generation: int, storage: int, server: int) -> bool:
         cache, handlers = state.servers[server]
-        return fit(cache, generation, state.history[handlers] == state.history[generation], self.rules)
+        return fit(cache, generation, state.history[handlers] == storage, self.rules)
 
     def _write(self, state: State, index: int, run: Run) -> Steps:
         last = run.at + 1 == len(state.objects)
@@ -246,21 +339,24 @@ class Model:
             yield ("fails", run.at), _with_run(state, index, ends)
 
     def _conclude(self, state: State, index: int, run: Run) -> Steps:
-        now, storage = len(state.history) - 1, state.history[run.generation]
+        now, storage = len(state.history) - 1, run.storage
+        if not self._same_epoch(run):
+            return
         # A watch may have missed a generation; then another pass follows, as after a run that is killed.
-        if unbroken(state.history, run.generation, seen=True) or (
+        if unbroken(state.history, run.generation, storage, seen=True) or (
             not self.rules.generations_unbroken and state.history[now] == storage
         ):
             marks = not (self.rules.minds_unfinished and state.mark == UNFINISHED and not run.knew)
-            ends = Run("prune", now, state.failures, knew=marks, late=run.late)
+            epoch = {"epoch": run.epoch, "backed_up": run.backed_up}
+            ends = Run("prune", now, storage, state.failures, knew=marks, late=run.late, **epoch)
             pruned = state.stored == bit(storage)
             if pruned:
                 ends = ends._replace(step="mark") if marks else IDLE
             yield ("conclude", now), _with_run(state._replace(guarded=state.guarded or pruned), index, ends)
 
     def _prune(self, state: State, index: int, run: Run) -> Steps:
-        if not (run.stale and self.rules.prune_compares):
-            exact = bit(state.history[run.generation])
+        if not (run.stale and self.rules.prune_compares) and self._same_epoch(run):
+            exact = bit(run.storage)
             after = self._crd_written(state, stored=exact, guarded=True)
             yield (
                 ("prune", exact),
@@ -274,7 +370,7 @@ class Model:
                 then = "look" if self.rules.ready_looks else "again"
                 yield ("ready asked", now), state._replace(asked=Asked(then, 1 - state.history[-1], now))
         elif asked.step == "look":
-            if self._fit(state, asked.generation, asked.at):
+            if self._fit(state, asked.generation, state.history[asked.generation], asked.at):
                 last = asked.at + 1 == len(state.servers)
                 after = asked._replace(step="again" if last else "look", at=0 if last else asked.at + 1)
                 yield ("ready looks", asked.at), state._replace(asked=after)

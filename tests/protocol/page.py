@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.protocol.cases import WORLDS, sentences, visited
-from tests.protocol.rules import Bounds
+from tests.protocol.rules import Bounds, StrategyBounds
 
 __all__ = ["PAGE", "named", "written"]
 
@@ -31,26 +31,27 @@ def _trace(name: str) -> str:
 
 
 def _worlds() -> str:
-    head = (
-        "| world | flips | edits | trims | failed migrations | failed writes | runs | API servers | objects | states |"
-    )
+    head = "| world | changes | any number of times | runs | API servers | objects | states |"
     rows = [_row(name, bounds) for name, bounds in WORLDS.items()]
-    return "\n".join([head, "|---|---|---|---|---|---|---|---|---|---|", *rows, ""])
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows, ""])
 
 
-def _row(name: str, bounds: Bounds) -> str:
-    cells = [
-        name,
-        bounds.flips,
-        bounds.edits,
-        "any" if bounds.trims else 0,
-        bounds.natives,
-        "any" if bounds.failures else 0,
-        bounds.runs,
-        bounds.servers,
-        bounds.objects,
-        f"{visited(name).states:,}",
-    ]
+def _row(name: str, bounds: Bounds | StrategyBounds) -> str:
+    if isinstance(bounds, Bounds):
+        counts = {"flip": bounds.flips, "edit": bounds.edits, "failed migration": bounds.natives}
+        has = {
+            "trims": bounds.trims,
+            "migrations": bounds.migrations,
+            "failed writes": bounds.failures,
+            "restores": bounds.restores,
+            "held writes": bounds.lingering,
+        }
+        runs, ever = bounds.runs, ", ".join(what for what, happens in has.items() if happens)
+    else:
+        counts, runs, ever = {"strategy": bounds.changes, "edit": bounds.edits}, 1, ""
+    changes = ", ".join(f"{count} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count)
+    states = f"{visited(name).states:,}"
+    cells = [name, changes.replace("strategys", "of the strategy"), ever, runs, bounds.servers, bounds.objects, states]
     return f"| {' | '.join(str(cell) for cell in cells)} |"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Assumptions", "Bounds", "Rules"]
+__all__ = ["Assumptions", "Bounds", "Rules", "StrategyBounds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,22 @@ class Rules:
     """``ready`` looks at every API server."""
     ready_reads_twice: bool = True
     """``ready`` reads the CRD again at the end, and says no if it changed."""
+    epoch_is_compared: bool = True
+    """A run proves nothing if its token, or the order of resourceVersions, is gone: etcd was restored."""
+    token_before_the_look: bool = True
+    """The token is on the CRD before the look; off: before the first write."""
+    settles_after_the_look: bool = True
+    """A run waits until every request has ended that began before its look; off: before the CRD's last change."""
+    strategy_is_compared: bool = True
+    """A run asks whether the CRD has what its decisions used, and judges again what it wrote since it last asked."""
+    strategies_unbroken: bool = True
+    """It asks for every generation since; off: for the last one."""
+    what_is_unclear_fails: bool = True
+    """An object fails that is stored neither as it was decided nor as the present CRD has it."""
+    unwire_asks_for_the_proof: bool = True
+    """``unwire`` needs a valid mark; off: an exact storedVersions."""
+    unwire_compares: bool = True
+    """``unwire`` sets strategy None only on the CRD that it has judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +75,16 @@ class Assumptions:
     """restow can look at every API server; off: not at the last one."""
     serves_what_it_shows: bool = True
     """A server stores by the CRD that its watch cache shows; off: its handlers follow later."""
-    writes_do_not_linger: bool = True
-    """A write is stored at the version that its server has when it is stored; off: when the request began."""
+    requests_end_in_time: bool = True
+    """A request, which stores at the version that its server had when it began, lasts at most the settle time."""
     evidence_is_true: bool = True
     """What shows that changes left the storage version alone is right; off: it may be forged."""
     unfinished_is_distinct: bool = True
     """An "unfinished" differs from the one before it; off: both are the same word."""
+    revisions_go_back: bool = True
+    """A backup that was made during a run shows, once it is restored, by resourceVersions that go back."""
+    lives_to_confirm: bool = True
+    """A run that wrote after a change of the strategy lives until it next asks for it; off: it may be killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +101,9 @@ class Bounds:
         servers, objects: how many there are.
         flipped: whether the world begins just after the first flip.
         ready_in_steps: whether ``ready`` is asked request by request; else in one moment, in every state.
+        restores: whether etcd is restored, any number of times, from a backup that is made once at any moment.
+        lingering: whether a write of a client may take its time.
+        unwires: whether the CRD begins with a webhook, which ``unwire`` may take away.
     """
 
     flips: int = 3
@@ -94,3 +117,21 @@ class Bounds:
     objects: int = 2
     flipped: bool = False
     ready_in_steps: bool = False
+    restores: bool = False
+    lingering: bool = False
+    unwires: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyBounds:
+    """How much of the world a search of ``StrategyModel`` covers.
+
+    Attributes:
+        changes, edits: changes of the CRD's spec that do and that do not change the strategy.
+        servers, objects: how many there are.
+    """
+
+    changes: int = 3
+    edits: int = 1
+    servers: int = 2
+    objects: int = 2

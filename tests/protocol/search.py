@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from tests.protocol.model import Label, Model
-from tests.protocol.state import State
+__all__ = ["Found", "Label", "Searched", "search"]
 
-__all__ = ["Found", "search"]
+Label = tuple[str | int, ...]
+_S = TypeVar("_S")
 
-_Step = tuple[State, Label, bool]
+
+class Searched(Protocol[_S]):
+    """A transition system; see ``Model``."""
+
+    def initial(self) -> _S: ...
+
+    def successors(self, state: _S) -> Iterator[tuple[Label, _S]]: ...
+
+    def alike(self, state: _S) -> tuple[_S, bool]: ...
+
+    def violation(self, state: _S) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Found(Generic[_S]):
     """What a search found.
 
     Attributes:
@@ -25,10 +37,10 @@ class Found:
 
     states: int
     violation: str = ""
-    trace: tuple[tuple[Label, State], ...] = ()
+    trace: tuple[tuple[Label, _S], ...] = ()
 
 
-def search(model: Model, *, only: str = "") -> Found:
+def search(model: Searched[_S], *, only: str = "") -> Found[_S]:
     """Visit every reachable state until one breaks an invariant.
 
     Args:
@@ -36,14 +48,12 @@ def search(model: Model, *, only: str = "") -> Found:
         only: the beginning of the violation that is looked for; every one if empty.
     """
     first = model.initial()
-    came: dict[State, _Step | None] = {first: None}
+    came: dict[_S, tuple[_S, Label, bool] | None] = {first: None}
     queue = deque([first])
     while queue:
         state = queue.popleft()
-        for label, after in model.successors(state):
-            swapped = len(after.runs) > 1 and after.runs[0] > after.runs[1]
-            if swapped:  # migrators are alike
-                after = after._replace(runs=after.runs[::-1])  # noqa: PLW2901
+        for label, found in model.successors(state):
+            after, swapped = model.alike(found)
             if after in came:
                 continue
             came[after] = (state, label, swapped)
@@ -54,14 +64,14 @@ def search(model: Model, *, only: str = "") -> Found:
     return Found(len(came))
 
 
-def _trace(came: dict[State, _Step | None], state: State) -> tuple[tuple[Label, State], ...]:
+def _trace(came: dict[_S, tuple[_S, Label, bool] | None], state: _S) -> tuple[tuple[Label, _S], ...]:
     """The steps that lead to a state, each migrator under the number that it had at the start."""
-    steps: list[tuple[Label, bool, State]] = []
+    steps: list[tuple[Label, bool, _S]] = []
     while (step := came[state]) is not None:
         before, label, swapped = step
         steps.append((label, swapped, state))
         state = before
-    numbers, trace = [0, 1], list[tuple[Label, State]]()
+    numbers, trace = [0, 1], list[tuple[Label, _S]]()
     for label, swapped, after in reversed(steps):
         told = ("run", numbers[int(label[1])], *label[2:]) if label[0] == "run" else label
         trace.append((told, after))

@@ -15,6 +15,7 @@ __all__ = [
     "NOT_ASKED",
     "UNFINISHED",
     "Asked",
+    "Backup",
     "Mark",
     "Run",
     "State",
@@ -42,20 +43,27 @@ class Run(NamedTuple):
 
     Attributes:
         generation: of the CRD that it goes by: as read at its start, from ``prune`` on as read at its end.
-        at: the server or object that is next; from ``prune`` on the native failure that it read.
+        storage: the storage version then.
+        at: the server or object that is next; in ``settle`` whether a request has to end first; from ``prune`` on the
+            native failure that it read.
         stale: whether the CRD was written since it was read.
         failed: whether an object's write failed.
         knew: whether its start saw an "unfinished"; from ``prune`` on, whether it may leave a mark.
         late: whether another run left an "unfinished" since its start (for the third invariant only).
+        epoch: whether it takes etcd for the one of its start.
+        backed_up: whether the backup has its token.
     """
 
     step: str
     generation: int = 0
+    storage: int = 0
     at: int = 0
     stale: bool = False
     failed: bool = False
     knew: bool = False
     late: bool = False
+    epoch: bool = True
+    backed_up: bool = False
 
 
 class Asked(NamedTuple):
@@ -68,6 +76,17 @@ class Asked(NamedTuple):
     changed: bool = False
 
 
+class Backup(NamedTuple):
+    """What etcd held; see ``State``."""
+
+    history: tuple[int, ...]
+    stored: int
+    mark: Mark | None
+    failures: int
+    objects: tuple[int, ...]
+    guarded: bool
+
+
 class State(NamedTuple):
     """Everything there is.
 
@@ -77,8 +96,11 @@ class State(NamedTuple):
         failures: how often a native migration failed.
         servers: the generations that each one's watch cache and its handlers have reached.
         lingering: the version of a request that has begun and is not stored yet, or -1.
+        begun: the generation of the CRD when it began.
         guarded: whether restow has written since others trimmed storedVersions (for the second invariant only).
         overwritten: whether a mark took the place of a later "unfinished" (for the third invariant only).
+        wired: whether the strategy is Webhook, where that matters.
+        unwire: what ``unwire`` knows: nothing, a CRD that it has judged, or one that was written since.
     """
 
     history: tuple[int, ...]
@@ -90,8 +112,17 @@ class State(NamedTuple):
     runs: tuple[Run, ...]
     asked: Asked
     lingering: int = -1
+    begun: int = 0
     guarded: bool = True
     overwritten: bool = False
+    backup: Backup | None = None
+    wired: bool = True
+    unwire: str = ""
+
+    @property
+    def held(self) -> Backup:
+        """What etcd holds."""
+        return Backup(self.history, self.stored, self.mark, self.failures, self.objects, self.guarded)
 
 
 IDLE = Run("read")
@@ -142,13 +173,15 @@ def fit(reached: int, generation: int, stores: bool, rules: Rules) -> bool:
     return reached >= generation and (stores or not rules.looks_at_hash)
 
 
-def unbroken(history: tuple[int, ...], start: int, *, seen: bool) -> bool:
+def unbroken(history: tuple[int, ...], start: int, storage: int, *, seen: bool) -> bool:
     """Whether a run may conclude from its first generation to the last.
 
     Args:
         history: the storage version of each generation.
-        start: the generation at its start.
+        start, storage: the generation at its start, and the storage version then.
         seen: whether a watch saw every generation since.
     """
-    same = set(history[start:]) == {history[start]}
-    return same if seen or len(history) - 1 - start <= 1 else False
+    jump = len(history) - 1 - start
+    if jump < 0 or (jump > 1 and not seen):
+        return False
+    return set(history[start + 1 :] or history[-1:]) == {storage}

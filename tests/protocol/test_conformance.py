@@ -96,7 +96,7 @@ def test_a_run_concludes_for_restow_as_for_the_model(seen: bool) -> None:
             for number in range(start, len(history)):
                 if seen or number in {start, len(history) - 1}:
                     watched.add(shown(history[: number + 1], 0b11, 0))
-            known = unbroken(history, start, seen=seen)
+            known = unbroken(history, start, history[start], seen=seen)
             joined = after & ~(before | bit(history[start]))
             assert may_prune(then, now, watched).prune == (known and not joined), (history, start, before, after)
 

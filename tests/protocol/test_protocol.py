@@ -7,15 +7,17 @@ from dataclasses import fields, replace
 import pytest
 
 from tests.protocol.cases import ASSUMED, CASES, IMPLIED, WORLDS, counterexample, sentences, visited, without
-from tests.protocol.model import EVERY_RULE, Label, Model
+from tests.protocol.model import EVERY_RULE, Model
 from tests.protocol.page import PAGE, named, written
 from tests.protocol.rules import Assumptions, Bounds, Rules
-from tests.protocol.search import search
+from tests.protocol.search import Label, search
 from tests.protocol.state import IDLE, State
 
 _SMALL = Bounds(servers=1, objects=1)
 _STEPS = Bounds(servers=1, objects=1, natives=0, ready_in_steps=True)
 _TWO_SERVERS = Bounds(edits=0, natives=0)
+_RESTORES = replace(_SMALL, flips=2, natives=0, trims=False, migrations=False, restores=True)
+_LINGERING = replace(_SMALL, flips=2, natives=0, lingering=True)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -62,10 +64,18 @@ def test_the_hash_sees_handlers_that_lag_behind_the_watch_cache() -> None:
     assert search(Model(once, without("looks_at_hash"), apart), only="ready").violation
 
 
-@pytest.mark.parametrize("rules", [EVERY_RULE, without("mark_needs_exact")], ids=["every rule", "inexact marks"])
-def test_a_run_that_nothing_disturbs_leads_to_a_yes(rules: Rules) -> None:
+@pytest.mark.parametrize(
+    ("rules", "bounds"),
+    [
+        pytest.param(EVERY_RULE, replace(_SMALL, failures=True), id="every rule"),
+        pytest.param(without("mark_needs_exact"), replace(_SMALL, failures=True), id="inexact marks"),
+        pytest.param(EVERY_RULE, _RESTORES, id="restores"),
+        pytest.param(EVERY_RULE, _LINGERING, id="held writes"),
+    ],
+)
+def test_a_run_that_nothing_disturbs_leads_to_a_yes(rules: Rules, bounds: Bounds) -> None:
     """A protocol that never says yes is safe, and useless; so is one that a killed run can bring to a standstill."""
-    model = Model(replace(_SMALL, failures=True), rules)
+    model = Model(bounds, rules)
     reached = {_quiet(state) for state in model.reachable()}
     assert len(reached) > 100
     for state in reached:
@@ -75,7 +85,8 @@ def test_a_run_that_nothing_disturbs_leads_to_a_yes(rules: Rules) -> None:
 def _quiet(state: State) -> State:
     """The state after all runs were killed, and every API server has reached the last generation."""
     now = len(state.history) - 1
-    return state._replace(runs=(IDLE,), servers=((now, now),) * len(state.servers), guarded=True, overwritten=False)
+    ended = state._replace(lingering=-1, begun=0, backup=None, guarded=True, overwritten=False)
+    return ended._replace(runs=(IDLE,), servers=((now, now),) * len(state.servers))
 
 
 def _undisturbed(model: Model, state: State) -> State:

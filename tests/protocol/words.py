@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from tests.protocol.model import Label, Model
-from tests.protocol.search import Found
+from typing import Any
+
+from tests.protocol.model import Model
+from tests.protocol.search import Found, Label
 from tests.protocol.state import State, bit
+from tests.protocol.strategies import OwnersState
 
-__all__ = ["told"]
+__all__ = ["told", "told_of_owners"]
 
 
-def told(model: Model, found: Found) -> list[str]:
+def told(model: Model, found: Found[Any]) -> list[str]:
     """Return the sentences of a counterexample."""
     sentences = [_step(model, label, after) for label, after in found.trace if not _unsaid(model, label)]
     return [*sentences, _end(model, found)]
@@ -61,6 +64,11 @@ def _step(model: Model, label: Label, after: State) -> str:
     if what == "server":
         part = "" if model.assumptions.serves_what_it_shows else "the watch cache of "
         return _capital(f"{part}{_server(model, rest[0])} reaches generation {int(rest[1]) + 1}.")
+    if what == "backup":
+        return "Someone makes a backup of etcd."
+    if what == "restore":
+        starts = "the API server starts" if model.bounds.servers == 1 else "the API servers start"
+        return f"etcd is restored from the backup ({now}), and {starts} again."
     if what == "handlers":
         return f"The handlers of {_server(model, rest[0])} reach generation {int(rest[1]) + 1}."
     return _request(model, label)
@@ -80,6 +88,13 @@ def _request(model: Model, label: Label) -> str:
         return "`ready` reads the CRD, and finds a valid mark."
     if what == "ready looks":
         return f"`ready` {_looks(model, '')}."
+    if what == "unwire judges":
+        finds = (
+            "finds a valid mark" if model.rules.unwire_asks_for_the_proof else "finds one version in `storedVersions`"
+        )
+        return f"`unwire` reads the CRD, and {finds}."
+    if what == "unwire writes":
+        return "`unwire` sets strategy None."
     raise AssertionError(label)
 
 
@@ -106,10 +121,20 @@ def _run(model: Model, label: list[str | int], after: State) -> str:
     if what == "fails":
         return f"fails to write {_object(model, rest[0])}"
     return {
+        "token": "leaves its token on the CRD",
+        "settle": _settles(model),
         "killed": "is killed",
         "put back": "puts both versions into `storedVersions`",
         "void": 'ends, and leaves "unfinished"',
     }[str(what)]
+
+
+def _settles(model: Model) -> str:
+    if not model.rules.settles_after_the_look:
+        return "does not wait, since it is long ago that the CRD was changed"
+    if not model.assumptions.requests_end_in_time:
+        return "waits for the settle time"
+    return "waits until every request has ended that began before"
 
 
 def _looks(model: Model, again: str) -> str:
@@ -120,8 +145,10 @@ def _looks(model: Model, again: str) -> str:
     return f"looks at both API servers{again}, and finds them up to date"
 
 
-def _end(model: Model, found: Found) -> str:
-    end = found.trace[-1][1]
+def _end(model: Model, found: Found[Any]) -> str:
+    end: State = found.trace[-1][1]
+    if found.violation == "unwire":
+        return f"**The strategy is None, and {_where(model, end, 1 - end.history[-1])}.**"
     if found.violation == "overwritten":
         return '**The mark took the place of an "unfinished" that this run did not see.**'
     if found.violation.startswith("ready"):
@@ -143,6 +170,35 @@ def _where(model: Model, state: State, version: int) -> str:
         if version in state.history[handlers:]:
             return f"{_server(model, index)} is about to store at {_version(version)}"
     return f"a write under way will be stored at {_version(version)}"
+
+
+def told_of_owners(found: Found[Any]) -> list[str]:
+    """Return the sentences of a counterexample of the strategies, with one API server and one object."""
+    sentences = [_of_owners(label, after) for label, after in found.trace]
+    return [*sentences, "**The object's owners are wrong, and no run will judge them again.**"]
+
+
+def _of_owners(label: Label, after: OwnersState) -> str:
+    what, *rest = label
+    if what == "strategy":
+        return f"Someone sets strategy {_STRATEGIES[int(rest[0])]} (generation {len(after.strategies)})."
+    if what == "server":
+        return f"The API server reaches generation {int(rest[1]) + 1}."
+    what, *rest = rest[1:]
+    if what == "read":
+        return f"The run reads generation {int(rest[0]) + 1}."
+    if what == "write":
+        decided, converts = (_STRATEGIES[each] for each in (after.strategies[after.run.generation], int(rest[2])))
+        return f"The run translates the object's owners by {decided}; the API server converts the object by {converts}."
+    return {
+        "look": "The run looks at the API server, and finds it up to date.",
+        "changed": "The run reads the CRD again, and finds that it changed.",
+        "end": "The run reads the CRD again, and ends.",
+        "killed": "The run is killed.",
+    }[str(what)]
+
+
+_STRATEGIES = ("None", "Webhook")
 
 
 def _capital(sentence: str) -> str:
