@@ -16,7 +16,7 @@ from tests.protocol.state import IDLE, State
 _SMALL = Bounds(servers=1, objects=1)
 _STEPS = Bounds(servers=1, objects=1, natives=0, ready_in_steps=True)
 _TWO_SERVERS = Bounds(edits=0, natives=0)
-_RESTORES = replace(_SMALL, flips=2, natives=0, trims=False, migrations=False, restores=True)
+_RESTORES = replace(_SMALL, flips=1, natives=0, migrations=False, restores=True)
 _LINGERING = replace(_SMALL, flips=2, natives=0, lingering=True)
 
 
@@ -77,7 +77,7 @@ def test_a_run_that_nothing_disturbs_leads_to_a_yes(rules: Rules, bounds: Bounds
     """A protocol that never says yes is safe, and useless; so is one that a killed run can bring to a standstill."""
     model = Model(bounds, rules)
     reached = {_quiet(state) for state in model.reachable()}
-    assert len(reached) > 100
+    assert len(reached) > 20
     for state in reached:
         assert model.says_ready(_undisturbed(model, state)), state
 
