@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -30,9 +30,15 @@ Judge = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
 
 @asynccontextmanager
 async def asking(
-    kind: Kind, folder: Path, operation: str, judge: Judge, *, patch: Sequence[dict[str, Any]] = ()
+    kind: Kind,
+    folder: Path,
+    operation: str,
+    judge: Judge,
+    *,
+    patch: Sequence[dict[str, Any]] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> AsyncIterator[None]:
-    """Have API servers ask ``judge`` about each object of the kind; they take a moment to begin.
+    """Have API servers ask ``judge`` about each object of the kind (with labels); they take a moment to begin.
 
     With a JSON ``patch`` they change what it admits.
     """
@@ -64,7 +70,8 @@ async def asking(
     rule = {"apiGroups": [kind.group], "apiVersions": ["*"], "operations": [operation], "resources": [kind.plural]}
     name = f"asks.{kind.group}"
     webhook = {"name": name, "clientConfig": client, "rules": [rule], "sideEffects": "None", "timeoutSeconds": 30}
-    body = {"metadata": {"name": name}, "webhooks": [webhook | {"admissionReviewVersions": ["v1"]}]}
+    webhook |= {"admissionReviewVersions": ["v1"], "objectSelector": {"matchLabels": labels or {}}}
+    body = {"metadata": {"name": name}, "webhooks": [webhook]}
     await kind.cluster.create(configurations, json.dumps(body).encode())
     try:
         yield

@@ -25,6 +25,10 @@ class Act(StrEnum):
     FLIP = "another version becomes the storage version"
     THERE_AND_BACK = "another version becomes the storage version, objects are written, and it is the old one again"
     DESCRIBE = "the schema gets another description"
+    ATOMIC = "a map of a version turns atomic"
+    DEFAULT = "a field of a version gets a default"
+    WIRE = "the CRD gets a conversion webhook"
+    NO_WEBHOOK = "the CRD's conversion strategy becomes None"
     SHORTEN = "the CRD gets another short name"
     ANNOTATE = "the CRD gets an annotation"
     UNSERVE = "a version is no longer served"
@@ -39,13 +43,14 @@ class Act(StrEnum):
     STALE_MARK = "restow's annotations of an earlier day come back"
     ROLL_BACK = "the CRD of an earlier day is applied again, annotations and all"
     RESTORE = "etcd is restored from a backup"
-    NEXT_DAY = "a day passes"
     RECREATE = "CRD and objects are deleted, and created again from a copy"
     HOLD = "the second API server begins to lag"
     RELEASE = "the second API server catches up"
+    HELD = "a create begins on the second API server, which then catches up"
     MIGRATE = "restow migrate"
     PRUNE = "restow prune"
     RECONCILE = "an operator that embeds restow reconciles"
+    UNWIRE = "restow unwire"
 
 
 class Way(StrEnum):
@@ -67,7 +72,8 @@ class Route(StrEnum):
 RUNS = (Act.MIGRATE, Act.PRUNE, Act.RECONCILE)
 WITHIN = (
     *(Act.TRIM, Act.TRIM, Act.FLIP, Act.THERE_AND_BACK, Act.DESCRIBE, Act.NATIVE_FAILED, Act.WRITE, Act.UNSERVE),
-    *(Act.STALE_MARK, Act.MIGRATE),
+    *(Act.STALE_MARK, Act.MIGRATE, Act.RESTORE, Act.RESTORE, Act.ATOMIC, Act.DEFAULT),
+    *(Act.WIRE, Act.NO_WEBHOOK) * 3,
 )
 """What can happen between two requests of a run; ``MIGRATE`` is another process."""
 
@@ -90,9 +96,10 @@ class Step:
         flag: one of ``FLAGS``, or "".
         shards: the shards that run, one after the other, of how many; none for a run over everything.
         killed: before which of its requests the run is killed; 0 where it is not.
-        within: what happens just before request ``at``, or after the run if it has fewer.
+        within: what happens just before request ``at``, or write ``at_write``, or after the run if it has fewer.
         patient: a run that waits for a server that lags is waited for until the server catches up, not stopped.
         fresh: the operator's process is a new one.
+        settles: the run has a settle time; else requests do not last.
         asked: ``ready`` is asked afterwards.
         remove: if it says yes then, the version is removed.
     """
@@ -112,8 +119,10 @@ class Step:
     killed: int = 0
     within: Step | None = None
     at: int = 0
+    at_write: int = 0
     patient: bool = True
     fresh: bool = False
+    settles: bool = False
     asked: bool = True
     remove: bool = False
 
@@ -131,10 +140,12 @@ class Step:
         parts = [self.act.value, *(f"--skip-phase {phase}" for phase in self.skip)]
         parts += ["--resume"] if self.resume else []
         parts += [self.flag] if self.flag else []
+        parts += ["--settle 2"] if self.settles else []
         parts += [f"--shard {index}/{self.count}" for index in self.shards]
         parts += [f"({self.route})"] + (["a new process"] if self.fresh else [])
         parts += [f"killed at request {self.killed}"] if self.killed else []
-        parts += [f"and at request {self.at}: {self.within}"] if self.within else []
+        moment = f"write {self.at_write}" if self.at_write else f"request {self.at}"
+        parts += [f"and at {moment}: {self.within}"] if self.within else []
         return " ".join(parts)
 
 
@@ -157,7 +168,11 @@ _LIKELY = {
     Act.DELETE: 1,
     Act.FLIP: 14,
     Act.THERE_AND_BACK: 5,
-    Act.DESCRIBE: 4,
+    Act.DESCRIBE: 3,
+    Act.ATOMIC: 2,
+    Act.DEFAULT: 2,
+    Act.WIRE: 4,
+    Act.NO_WEBHOOK: 2,
     Act.SHORTEN: 5,
     Act.ANNOTATE: 2,
     Act.UNSERVE: 5,
@@ -172,18 +187,22 @@ _LIKELY = {
     Act.STALE_MARK: 3,
     Act.ROLL_BACK: 2,
     Act.RESTORE: 2,
-    Act.NEXT_DAY: 8,
     Act.RECREATE: 1,
     Act.MIGRATE: 22,
     Act.PRUNE: 5,
     Act.RECONCILE: 9,
+    Act.UNWIRE: 6,
 }
 _SHORTEST, _LONGEST = 5, 11
 _REMOVE = 0.2
 _TEMPTING = (Act.FLIP, Act.THERE_AND_BACK, Act.RESTORE, Act.ROLL_BACK, Act.RECREATE, Act.MIGRATE)
 _TRIMMED = 0.35
 """How often storedVersions, which these acts add to, is trimmed right after them: nothing else would warn then."""
-_FLIPPED_SOON, _MIGRATED_SOON = 0.8, 0.5
+_ALONE = 0.6
+"""How often all other versions are unserved, and storedVersions trimmed, before the webhook is taken away."""
+_FLIPPED_SOON, _MIGRATED_SOON, _WIRED_SOON, _HELD_TO_THE_END = 0.8, 0.5, 0.4, 0.5
+_KILLED, _MEDDLED_WITH, _WRITING = 0.2, 0.4, 0.6
+"""How often a run is killed, something happens within one that is not, and that is while it writes objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +212,7 @@ class _State:
     storage: str
     served: frozenset[str]
     names: tuple[str, ...] = ()
+    wired: bool = False
 
 
 @dataclass(slots=True)
@@ -229,10 +249,12 @@ class _Draft:
             self.now = replace(self.past[step.back], names=now.names)
         elif step.act is Act.RESTORE:
             self.now = self.past[step.back]
+        elif step.act in (Act.WIRE, Act.NO_WEBHOOK):
+            self.now = replace(now, wired=step.act is Act.WIRE)
         elif step.act is Act.HOLD:
             self.seen_by_second = now
-        elif step.act is Act.RELEASE:
-            self.seen_by_second = None
+        elif step.act in (Act.RELEASE, Act.HELD):
+            self.now, self.seen_by_second = replace(now, names=(*now.names, *step.names)), None
         elif step.act is Act.DELETE:
             self.now = replace(now, names=tuple(name for name in now.names if name not in step.names))
         elif step.act is Act.WRITE:
@@ -256,24 +278,39 @@ class _Draft:
         if act is Act.SERVE:
             gone = sorted(set(self.versions) - now.served)
             return Step(act=act, version=chance.choice(gone)) if gone else None
+        if act in (Act.ATOMIC, Act.DEFAULT):
+            return Step(act=act, version=chance.choice(self.versions))
+        if act in (Act.WIRE, Act.NO_WEBHOOK, Act.UNWIRE):
+            return Step(act=act) if now.wired is not (act is Act.WIRE) else None
         if act is Act.DELETE:
             return Step(act=act, names=(chance.choice(now.names),)) if len(now.names) > 1 else None
         if act in (Act.RECREATE, Act.RESTORE) and self.seen_by_second is not None:
             return None
         if act in (Act.STALE_MARK, Act.ROLL_BACK, Act.RESTORE):
-            return Step(act=act, back=chance.randrange(len(self.past)))
+            recent = max(chance.randrange(len(self.past)) for _ in range(2))
+            return Step(act=act, back=recent)
         failing = tuple(chance.sample(now.names, 1)) if act is Act.NATIVE_FAILED and now.names else ()
         return Step(act=act, names=failing, second=self._second())
+
+    def held(self) -> tuple[Step, ...]:
+        """The lag ends: at once, or while a create is under way that began before; then a run comes right after."""
+        seen, chance = self.seen_by_second, self.chance
+        if seen is None or seen.storage == self.now.storage or chance.random() >= _HELD_TO_THE_END:
+            return (Step(act=Act.RELEASE),)
+        self._made += 1
+        names = (f"w{self._made:02}",)
+        held = Step(act=Act.HELD, version=chance.choice(sorted(seen.served)), names=names, asked=False)
+        return held, Step(act=Act.MIGRATE, settles=True)
 
     def _second(self) -> bool:
         return self.chance.random() < (0.5 if self.lag else 0.3)
 
-    def _write(self) -> Step:
+    def _write(self, *, new: bool = False) -> Step:
         chance, second = self.chance, self._second()
         served = self.seen_by_second.served if second and self.seen_by_second else self.now.served
         # Most clients have moved to the newest version before it is stored: their objects have no old entries.
         version = max(served) if chance.random() < 0.7 else chance.choice(sorted(served))
-        if not self.now.names or chance.random() < 0.3:
+        if new or not self.now.names or chance.random() < 0.3:
             self._made += 1
             name = f"w{self._made:02}"
         else:
@@ -296,11 +333,13 @@ class _Draft:
             step = replace(step, resume=chance.random() < 0.3)
         elif act is Act.RECONCILE and chance.random() < 0.3:
             step = replace(step, skip=("prune",))
-        if chance.random() < 0.2:
+        if chance.random() < _KILLED:
             step = replace(step, killed=chance.randrange(2, 30))
-        elif chance.random() < 0.3:
+        elif chance.random() < _MEDDLED_WITH:
             within = self._within()
-            step = replace(step, within=within, at=chance.randrange(1, 30)) if within else step
+            if within is not None:
+                written = chance.randrange(1, 4) if chance.random() < _WRITING else 0
+                step = replace(step, within=within, at=0 if written else chance.randrange(1, 30), at_write=written)
         return step
 
     def _within(self) -> Step | None:
@@ -317,9 +356,11 @@ def draw(seed: int) -> Story:
     lag = seed % LAG_EVERY == 0
     draft = _Draft(chance, versions, lag, _State(versions[0], frozenset(versions)))
     for _ in range(chance.randrange(2, 5)):
-        draft.add(replace(draft._write(), asked=False))
+        draft.add(replace(draft._write(new=True), asked=False))
     if chance.random() < _FLIPPED_SOON:
         draft.add(_possible(draft, (Act.FLIP, Act.SERVE)))
+    if chance.random() < _WIRED_SOON:
+        draft.add(Step(act=Act.WIRE))
     length = chance.randrange(_SHORTEST, _LONGEST + 1)
     begins = chance.randrange(0, 2) if lag else -1
     ends = begins + chance.randrange(3, length + 2) if lag else -1
@@ -330,13 +371,19 @@ def draw(seed: int) -> Story:
             if chance.random() < _MIGRATED_SOON:
                 draft.add(draft._run(Act.MIGRATE))
         if number == ends:
-            draft.add(Step(act=Act.RELEASE))
+            for each in draft.held():
+                draft.add(each)
         step = _possible(draft, tuple(_LIKELY))
+        if step.act is Act.UNWIRE and chance.random() < _ALONE:
+            for version in sorted(draft.now.served - {draft.now.storage}):
+                draft.add(Step(act=Act.UNSERVE, version=version))
+            draft.add(Step(act=Act.TRIM))
         draft.add(step)
         if step.act in _TEMPTING and chance.random() < _TRIMMED:
             draft.add(Step(act=Act.TRIM, second=False))
     if lag and draft.seen_by_second is not None:
-        draft.add(Step(act=Act.RELEASE))
+        for each in draft.held():
+            draft.add(each)
     return Story(seed, versions, tuple(draft.steps))
 
 

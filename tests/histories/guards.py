@@ -14,10 +14,11 @@ from unittest.mock import patch
 import msgspec
 
 from restow.crds import Crd
-from restow.migrator.decide import proof
+from restow.migrator.decide import premise, proof
 from restow.migrator.planning import ready as readiness
 from restow.migrator.requests import apiservers
 from restow.migrator.run import prune
+from tests.histories import running
 
 Guard = Callable[[], AbstractContextManager[object]]
 
@@ -55,11 +56,7 @@ def ignore_generation() -> Iterator[None]:
 @contextmanager
 def ignore_lag() -> Iterator[None]:
     """Ask no API server what it encodes objects with."""
-
-    async def careless(_self: Any, _crd: Crd) -> str:
-        return ""
-
-    with patch.object(apiservers.ApiServers, "behind", careless):
+    with patch.object(apiservers.View, "behind", lambda *_: ""):
         yield
 
 
@@ -76,9 +73,41 @@ def prove_by_a_part() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def ignore_restores() -> Iterator[None]:
+    """Take etcd for the one of the run's start."""
+    with patch.object(premise.Premise, "lost", lambda *_: ""):
+        yield
+
+
+@contextmanager
+def ignore_changes() -> Iterator[None]:
+    """Go by the schemas and the strategy of the start."""
+    with patch.object(premise.Premise, "outdated", lambda *_: ""):
+        yield
+
+
+@contextmanager
+def ignore_requests() -> Iterator[None]:
+    """Wait for no request that began before every API server followed the CRD."""
+    with patch.object(premise.Followers, "remaining", lambda *_, **__: 0.0):
+        yield
+
+
+@contextmanager
+def unwire_by_stored_versions() -> Iterator[None]:
+    """Take the webhook away where status.storedVersions names no version that needs it."""
+    with patch.object(running, "may_be_stored", lambda crd: crd.stored_versions):
+        yield
+
+
 GUARDS: dict[str, Guard] = {
     "believe-stored-versions": believe_stored_versions,
     "ignore-generation": ignore_generation,
     "ignore-lag": ignore_lag,
+    "ignore-restores": ignore_restores,
+    "ignore-changes": ignore_changes,
+    "ignore-requests": ignore_requests,
     "prove-by-a-part": prove_by_a_part,
+    "unwire-by-stored-versions": unwire_by_stored_versions,
 }

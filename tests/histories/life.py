@@ -6,13 +6,13 @@ history says. Nothing here uses the migrator.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
-import copy
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from restow.controlplane.errors import NotStoredError
@@ -23,15 +23,17 @@ from restow.kube.resources import CRDS, Resource
 from restow.kube.retry import with_retries
 from tests.apiserver.kind import CANARY, Document, Kind, until
 from tests.faults.history import History
+from tests.histories import edits
 from tests.histories.drawing import Act, Step, Way
-from tests.histories.world import GROUP, World
+from tests.histories.edits import is_wired, restows, storage_of
+from tests.histories.owners import field_of, rotated
+from tests.histories.world import GROUP, HELD, World
 
-_RESTOWS = "restow.dev/"
 _CONTROLLER = "migration-runner-controller"
 NATIVE = Resource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations", namespaced=False)
 _AUTHOR, _TOOL = {"fieldManager": "kubectl-edit"}, {"fieldManager": "kubectl-patch"}
-_LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 _NOBODY = {"metadata": {"managedFields": [{}]}}
+_HELD_S = 0.5
 
 
 class Life(Kind):
@@ -39,7 +41,8 @@ class Life(Kind):
 
     Attributes:
         second: a session to the second API server.
-        past: the CRD after each step; ``backups``: what etcd held then.
+        past: the CRD after each step; ``objects``: those that etcd had then, ``backups``: everything.
+        under_way: a create that an API server has begun.
     """
 
     def __init__(self, world: World, number: int, versions: Sequence[str]) -> None:
@@ -48,6 +51,8 @@ class Life(Kind):
         self.second = world.second
         self.past: list[Document] = []
         self.backups: list[dict[str, str]] = []
+        self.objects: list[dict[str, Document]] = []
+        self.under_way: asyncio.Task[object] | None = None
         self._history = History(self.etcd.url, self.group, self.plural)
         self._world = world
         self._versions = tuple(versions)
@@ -56,7 +61,6 @@ class Life(Kind):
         self._size = 0
         self._running = ""
         self._known_to_second = 0
-        self._days = 0
 
     def manifest(self, version: str, name: str, namespace: str = "default", **parts: Any) -> Document:
         """As in the base, of a kind of its own."""
@@ -64,11 +68,9 @@ class Life(Kind):
 
     async def begin(self) -> None:
         """Create the CRD."""
-        spec = {"type": "object", "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}
-        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
         names = {"plural": self.plural, "singular": self.plural, "kind": self._kind, "listKind": f"{self._kind}List"}
         versions = [
-            {"name": each, "served": True, "storage": each == self._versions[0], "schema": schema}
+            {"name": each, "served": True, "storage": each == self._versions[0], "schema": edits.schema()}
             for each in self._versions
         ]
         document = {
@@ -102,28 +104,32 @@ class Life(Kind):
                 await self._store_at(before)
             case Act.DESCRIBE:
                 self._edits += 1
-                await self._edit(lambda crd: _describe(crd, f"edited {self._edits} times"))
+                await self._edit(lambda crd: edits.describe(crd, f"edited {self._edits} times"))
+            case Act.WIRE | Act.NO_WEBHOOK:
+                client = self._world.converter if step.act is Act.WIRE else None
+                await self._edit(lambda crd: edits.wire(crd, client))
+            case Act.ATOMIC:
+                await self._edit(lambda crd: edits.make_atomic(crd, step.version))
+            case Act.DEFAULT:
+                await self._edit(lambda crd: edits.add_default(crd, step.version))
             case Act.SHORTEN:
                 self._edits += 1
                 names = [f"{self.plural}-{self._edits}"]
                 await self._edit(lambda crd: crd["spec"]["names"].update(shortNames=names))
             case Act.UNSERVE | Act.SERVE:
-                await self._edit(lambda crd: _serve(crd, step.version, served=step.act is Act.SERVE))
+                await self._edit(lambda crd: edits.serve(crd, step.version, served=step.act is Act.SERVE))
             case Act.ANNOTATE:
                 self._edits += 1
                 await self._annotate({"example.com/edited": str(self._edits)})
             case Act.LOSE_MARK:
-                await self._annotate(dict.fromkeys(_restows(await self.crd())))
+                await self._annotate(dict.fromkeys(restows(await self.crd())))
             case Act.STALE_MARK:
-                await self._annotate(_restows(self.past[step.back]))
+                await self._annotate(restows(self.past[step.back]))
             case Act.ROLL_BACK:
-                await self._edit(lambda crd: _roll_back(crd, self.past[step.back]))
+                await self._edit(lambda crd: edits.roll_back(crd, self.past[step.back]))
             case Act.RESTORE:
                 await self._history.restore(self.backups[step.back])
                 await self.in_force()
-            case Act.NEXT_DAY:
-                self._days += 1
-                await self._edit(lambda crd: _age(crd, self._days))
             case Act.RECREATE:
                 await self._recreate()
             case Act.TRIM:
@@ -138,6 +144,8 @@ class Life(Kind):
             case Act.RELEASE:
                 self._world.release()
                 await self.in_force()
+            case Act.HELD:
+                await self._held(step.version, step.names[0])
             case _:
                 raise AssertionError(step)
 
@@ -145,6 +153,7 @@ class Life(Kind):
         """Keep what is so after a step."""
         self.past.append(await self.crd())
         self.backups.append(await self._history.backup())
+        self.objects.append(await self.stored())
 
     async def crd(self) -> Document:
         """The CRD as it is now; every API server reads one from etcd."""
@@ -162,7 +171,7 @@ class Life(Kind):
 
     async def unserve_all_but_storage(self) -> None:
         """Serve the storage version, and no other."""
-        await self._edit(_serve_storage_only)
+        await self._edit(edits.serve_storage_only)
 
     async def without(self, versions: Sequence[str]) -> None:
         """Take versions out of the CRD, and wait until no API server serves them."""
@@ -201,7 +210,7 @@ class Life(Kind):
             if await self._lists(cluster, version) != wanted:
                 return False
         writable = next((version for version, is_served in served.items() if is_served), None)
-        return writable is None or await self._stores(cluster, writable, storage)
+        return writable is None or await self._stores(cluster, writable, storage, wired=is_wired(crd))
 
     async def _lists(self, cluster: HttpCluster, version: str) -> bool | None:
         """Whether a version is served; None where the answer has to be waited for."""
@@ -226,8 +235,9 @@ class Life(Kind):
         hashes = [each.get("storageVersionHash") for each in listed if each["name"] == self.plural]
         return hashes == [base64.b64encode(wanted).decode()]
 
-    async def _stores(self, cluster: HttpCluster, version: str, storage: str) -> bool:
-        body = self.manifest(version, CANARY, spec={"size": 1})
+    async def _stores(self, cluster: HttpCluster, version: str, storage: str, *, wired: bool) -> bool:
+        spec: Document = {"size": 1, field_of(version): "canary"}
+        body = self.manifest(version, CANARY, spec=spec)
         try:
             await cluster.create(self.at(version), json.dumps(body).encode(), "default")
             stored = await self.etcd.stored_object(self.group, self.plural, "default", CANARY)
@@ -236,13 +246,14 @@ class Life(Kind):
             with contextlib.suppress(ApiError):
                 await cluster.delete(self.at(version), CANARY, "default")
             return False
-        return bool(stored["apiVersion"] == f"{self.group}/{storage}")
+        wanted = rotated(spec, version, storage) if wired else spec
+        return bool(stored["apiVersion"] == f"{self.group}/{storage}" and wanted.items() <= stored["spec"].items())
 
     async def _served(self) -> str:
         return next(each["name"] for each in (await self.crd())["spec"]["versions"] if each["served"])
 
     async def _store_at(self, version: str) -> None:
-        await self._edit(lambda crd: _store_at(crd, version))
+        await self._edit(lambda crd: edits.store_at(crd, version))
 
     async def _edit(self, change: Any) -> None:
         """Change the CRD, and wait until that is in force."""
@@ -268,11 +279,18 @@ class Life(Kind):
 
     async def _write(self, cluster: HttpCluster, version: str, name: str, way: Way) -> None:
         self._size += 1
-        body = self.manifest(version, name, spec={"size": self._size, "color": "red"})
+        spec = {
+            "size": self._size,
+            "color": "red",
+            field_of(version): f"{name}-{self._size}",
+            "notes": {"alice": "was here"},
+        }
+        body = self.manifest(version, name, spec=spec)
         if way is Way.APPLY:
             await self._apply(cluster, body, "alice")
             return
-        target, color = self.at(version), json.dumps({"spec": {"color": f"c{self._size}"}}).encode()
+        change = {"color": f"c{self._size}", "notes": {"erin": f"{self._size}"}}
+        target, color = self.at(version), json.dumps({"spec": change}).encode()
         manager = {"fieldManager": "erin"}
         try:
             await cluster.patch(target, name, color, "default", patch_type=PatchType.MERGE, params=manager)
@@ -293,6 +311,33 @@ class Life(Kind):
             patch_type=PatchType.APPLY,
             params={"fieldManager": manager, "force": "true"},
         )
+
+    async def _held(self, version: str, name: str) -> None:
+        """A create begins on the server that lags, which then catches up; the create ends a moment later."""
+        if not self._world.holding:  # a run has waited for that
+            return
+        labels = {"labels": HELD, "name": name}
+        body = self.manifest(version, name, metadata=labels, spec={"size": 1, field_of(version): name})
+        probe = json.dumps(self.manifest(version, "probe", metadata=labels | {"name": "probe"})).encode()
+
+        async def asked() -> bool:
+            await self.second.create(self.at(version), probe, "default", params={"dryRun": "All"})
+            return self._world.asked
+
+        await until(asked, "the admission webhook is not in force")
+        held = self._world.holds(name)
+        creating = self.second.create(self.at(version), json.dumps(body).encode(), "default")
+        self.under_way = asyncio.ensure_future(creating)
+        await held.came.wait()
+        self._world.release()
+        await self.in_force()
+        asyncio.get_running_loop().call_later(_HELD_S, held.free.set)
+
+    async def ended(self) -> None:
+        """Wait for the end of a create that is under way."""
+        if self.under_way is not None:
+            await self.under_way
+            self.under_way = None
 
     async def _recreate(self) -> None:
         """Delete the CRD with its objects, and create both again from a copy without uids, as a backup tool does."""
@@ -418,49 +463,3 @@ class Life(Kind):
             subresource="status",
             params={"fieldManager": _CONTROLLER, "force": "true"},
         )
-
-
-def storage_of(crd: Document) -> str:
-    """The storage version of a CRD."""
-    return str(next(each["name"] for each in crd["spec"]["versions"] if each["storage"]))
-
-
-def _store_at(crd: Document, version: str) -> None:
-    for each in crd["spec"]["versions"]:
-        each["storage"] = each["name"] == version
-
-
-def _serve(crd: Document, version: str, *, served: bool) -> None:
-    for each in crd["spec"]["versions"]:
-        each["served"] = served if each["name"] == version else each["served"]
-
-
-def _serve_storage_only(crd: Document) -> None:
-    for each in crd["spec"]["versions"]:
-        each["served"] = each["storage"]
-
-
-def _describe(crd: Document, text: str) -> None:
-    for each in crd["spec"]["versions"]:
-        each["schema"]["openAPIV3Schema"]["description"] = text
-
-
-def _restows(crd: Document) -> dict[str, str | None]:
-    found: dict[str, str | None] = crd["metadata"].get("annotations") or {}
-    return {name: value for name, value in found.items() if name.startswith(_RESTOWS)}
-
-
-def _roll_back(crd: Document, past: Document) -> None:
-    """The whole document of then, managedFields and all, as ``kubectl replace`` of a dump has it."""
-    identity = {key: crd["metadata"][key] for key in ("uid", "resourceVersion")}
-    crd.clear()
-    crd |= copy.deepcopy(past)
-    crd["metadata"] |= identity
-
-
-def _age(crd: Document, days: int) -> None:
-    """Move what was written today to a day of its own, long ago; what is older stays where it is."""
-    then = (_LONG_AGO + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    for entry in crd["metadata"].get("managedFields", ()):
-        if datetime.fromisoformat(entry["time"]) > datetime.now(UTC) - timedelta(days=1):
-            entry["time"] = then

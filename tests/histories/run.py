@@ -12,10 +12,12 @@ from restow.kube.errors import first_error
 from restow.migrator import MigrationResult
 from tests.histories.asking import Answer, ask, false_yes, wrong_no
 from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
-from tests.histories.life import Life, storage_of
+from tests.histories.edits import is_wired, storage_of
+from tests.histories.life import Life
+from tests.histories.owners import lost, shown_wrongly
 from tests.histories.reasons import Facts
 from tests.histories.removal import remove
-from tests.histories.running import Runner, runner
+from tests.histories.running import UNWIRED, Runner, runner
 from tests.histories.world import World
 
 _LIMIT = 180.0
@@ -128,7 +130,9 @@ class _History:
         self._number += 1
         ended = ""
         if step.act in RUNS:
-            ended = await restow.run(step, self._life.happens)
+            ended = await self._run(restow, step)
+        elif step.act is Act.UNWIRE:
+            ended = await self._unwire(restow)
         else:
             await self._life.happens(step)
         await self._life.remember()
@@ -143,6 +147,33 @@ class _History:
         if step.remove and once & set(yes) and not self._world.holding:
             return await self._remove(sorted(once & set(yes)))
         return False
+
+    async def _run(self, restow: Runner, step: Step) -> str:
+        """Let restow run, and look whether it takes a value from its owner."""
+        within = step.within
+        crd, before = await self._life.crd(), await self._life.stored()
+        ended = await restow.run(step, self._life.happens)
+        await self._life.ended()
+        after, crds = await self._life.stored(), [crd, await self._life.crd()]
+        written = set(within.names) if within is not None else set[str]()
+        if within is not None and within.act is Act.RESTORE:
+            crds.append(self._life.past[within.back])
+            before = self._life.objects[within.back]
+        for name in sorted((before.keys() & after.keys()) - written - restow.failed):
+            if said := lost(before[name], after[name], {is_wired(each) for each in crds}):
+                self._outcome.wrong.append(f"step {self._number}, {step}: {name}: {said}")
+        return ended
+
+    async def _unwire(self, restow: Runner) -> str:
+        """Take the webhook away, and look whether an object needs it."""
+        ended = await restow.unwire()
+        crd = await self._life.crd()
+        served = [each["name"] for each in crd["spec"]["versions"] if each["served"]]
+        for name, found in (await self._life.stored()).items():
+            if ended == UNWIRED and (wrong := shown_wrongly(found, served)):
+                said = f"{name}, stored at {found['apiVersion']}, is shown wrongly at {', '.join(wrong)}"
+                self._outcome.wrong.append(f"step {self._number}, {Act.UNWIRE}: {said}")
+        return ended
 
     async def _left(self) -> str:
         """Say which objects are stored at another version than the storage version."""
@@ -199,10 +230,12 @@ class _History:
         await self._life.end_native()
         await self._life.unserve_all_but_storage()
         self._number += 1
-        ended = await restow.run(_LAST, self._life.happens)
+        ended = await self._run(restow, _LAST)
         self._note(f"every other version is unserved, and {_LAST}: {ended}")
         if not ended.startswith(MigrationResult.SUCCEEDED.value):
             self._outcome.wrong.append(f"the last migration ended as {ended}")
+        if is_wired(await self._life.crd()) and (refused := await self._unwire(restow)) != UNWIRED:
+            self._outcome.wrong.append(f"after a complete migration restow unwire still says: {refused}")
         yes = await self._ask(restow, last=True)
         others = [each["name"] for each in (await self._life.crd())["spec"]["versions"] if not each["storage"]]
         for version in others:

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from restow.conversion.certificates import WiringRefused, unwire
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import KubeError
 from restow.migrator import (
+    CrdReport,
     ManagedFields,
     Migration,
     MigrationDetails,
@@ -22,12 +24,15 @@ from restow.migrator import (
     Options,
     Phase,
     Shard,
+    may_be_stored,
 )
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen, proxy_before
 from tests.histories.drawing import Act, Route, Step
 from tests.histories.world import GROUP, World
 
+UNWIRED = "unwired"
 _DISCOVERY = 3  # slashes in the path of a version's discovery document
+_SETTLE_S = 2.0
 _PATIENCE = 16
 """Looks at discovery in one run, after which it is one that waits for a server that lags."""
 
@@ -54,6 +59,7 @@ class _Meddler:
         self._waited_enough = waited_enough
         self._event: asyncio.Future[None] | None = None
         self._requests = 0
+        self._writes = 0
         self._looks = 0
         self.dead = asyncio.Event()
 
@@ -61,6 +67,7 @@ class _Meddler:
         """Let happen what is due before a request."""
         step = self._step
         self._requests += 1
+        self._writes += seen.is_write
         self._looks += seen.path.startswith(f"/apis/{GROUP}/") and seen.path.count("/") == _DISCOVERY
         if self._looks > _PATIENCE:
             self._waited_enough(step)
@@ -68,7 +75,8 @@ class _Meddler:
             self.dead.set()
         if self.dead.is_set():
             return Reset()
-        if step.within is not None and self._event is None and self._requests >= step.at:
+        due = self._writes >= step.at_write if step.at_write else self._requests >= step.at
+        if step.within is not None and self._event is None and due:
             self._event = asyncio.ensure_future(self._happens(step.within))
             await asyncio.wait((self._event,))
         return None
@@ -85,6 +93,7 @@ class Runner:
     Attributes:
         cluster: a session by the route of the moment.
         route: which API server answers it.
+        failed: the objects that the last run reports as failed.
     """
 
     def __init__(self, world: World, name: str, proxy: Proxy, cluster: HttpCluster, second: str) -> None:
@@ -116,7 +125,7 @@ class Runner:
 
     async def run(self, step: Step, happens: Callable[[Step], Awaitable[None]]) -> str:
         """Run restow as a step says; return how it ended."""
-        self.route = step.route
+        self.route, self.failed = step.route, set()
         self._stop = asyncio.Event()
 
         async def within(event: Step) -> None:
@@ -153,13 +162,23 @@ class Runner:
         elif self._world.holding:
             self._stop.set()
 
+    async def unwire(self) -> str:
+        """Take the webhook away, as ``restow unwire``; return how it ended."""
+        self.route = Route.BALANCED
+        try:
+            done = await unwire(self.cluster, self._name, may_be_stored)
+        except (WiringRefused, KubeError) as refused:
+            return f"refused: {refused}"
+        return UNWIRED if done.changed else "nothing to do"
+
     async def _run(self, step: Step) -> str:
         if step.act is Act.RECONCILE:
             return await self._reconcile(step)
         ended = ""
         for options in _options(step):
             named = replace(options, api_servers=self.api_servers)
-            ended = await migrate(self.cluster, self._name, named, self._stop)
+            ended, failed = await _migrate(self.cluster, self._name, named, self._stop)
+            self.failed |= failed
         return ended
 
     async def _reconcile(self, step: Step) -> str:
@@ -175,16 +194,28 @@ class Runner:
         return "; ".join(self._told)
 
     def _hear(self, details: MigrationDetails) -> None:
+        self.failed |= {each.name for each in details.failed}
         if details.event is not MigrationEvent.PROGRESS:
             self._told.append(f"{details.event.value}: {details.message}")
 
 
 async def migrate(cluster: HttpCluster, name: str, options: Options, stop: asyncio.Event | None = None) -> str:
     """Run one process of restow to its end; return how it ended."""
+    return (await _migrate(cluster, name, options, stop))[0]
+
+
+async def _migrate(
+    cluster: HttpCluster, name: str, options: Options, stop: asyncio.Event | None
+) -> tuple[str, set[str]]:
+    """Return also the objects that failed."""
     try:
         report = await Migration(cluster, options, stop=stop, chance=_Waits()).migrate(name)
     except KubeError as error:
-        return f"an error: {error}"
+        return f"an error: {error}", set()
+    return _told(report, options), {each.name for each in report.failures}
+
+
+def _told(report: CrdReport, options: Options) -> str:
     result = MigrationReport((report,), dry_run=options.dry_run).result
     if result is not MigrationResult.SUCCEEDED:
         why = report.refused or report.unfinished or next((each.message for each in report.failures), "")
@@ -198,7 +229,7 @@ def _options(step: Step) -> list[Options]:
     if step.act is Act.PRUNE:
         return [Options(settle_s=0.0, skip=frozenset({Phase.MANAGED_FIELDS}))]
     asked = Options(
-        settle_s=0.0,
+        settle_s=_SETTLE_S if step.settles else 0.0,
         skip=frozenset(map(Phase, step.skip)),
         resume=step.resume,
         ignore_mark=step.flag == "--ignore-mark",
