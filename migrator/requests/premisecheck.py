@@ -86,7 +86,8 @@ class PremiseCheck:
     async def announce(self, annotations: Mapping[str, str | None]) -> str:
         """Leave the run's token on the CRD, together with other annotations; return why not, or an empty text.
 
-        A second call leaves only the annotations.
+        A second call leaves only the annotations. The CRD must be as the pass read it, or decide the same: etcd may
+        have been restored while the API servers were waited for.
 
         Raises:
             KubeError, MigrationRefused, CrdError: the CRD cannot be read.
@@ -98,9 +99,11 @@ class PremiseCheck:
                 said = await annotate(self._cluster, crd, {**annotations, **runs}, unchanged=True)
             except Conflict as conflict:
                 crd = await read_crd(self._cluster, crd.name)
-                if not (isinstance(conflict, OutcomeUnknown) and token in crd.annotations.get(RUNS, "").split()):
+                await self._take(crd)
+                unanswered = isinstance(conflict, OutcomeUnknown) and token in crd.annotations.get(RUNS, "").split()
+                if not (self.changed or unanswered):
                     continue
-                said = ""
+                said = self.changed
             if not said:
                 self.premise = replace(self.premise, token=token)
             self._announced = True
@@ -162,7 +165,8 @@ class PremiseCheck:
 
     async def _take(self, now: Crd) -> PruneVerdict:
         """Compare the CRD as read. The watch compares what was there in between (``_see``)."""
-        await self._reach(now.generation)
+        if not (self.premise.lost(now) or self.premise.outdated(now)):
+            await self._reach(now.generation)
         verdict = self.premise.judge(now, self.generations)
         if verdict.again:
             self.changed = verdict.reason

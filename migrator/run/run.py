@@ -123,7 +123,8 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
         if policies.reencode:
             run.at(Moment.NATIVE)
             await _announce(run, check, {})
-            policies = replace(policies, written_since=await native.store_again())
+            if not check.changed:
+                policies = replace(policies, written_since=await native.store_again())
 
     verdict = await _write_and_prune(run, servers, check, _resume(run, crd, policies), share)
 
