@@ -64,10 +64,12 @@ class Premise:
     Attributes:
         crd: the CRD as read when every API server followed it.
         token: the token that the run left on the CRD before its first write; empty if it left none.
+        seen_at: the resourceVersion at which the run first read the CRD in this generation, before its own writes.
     """
 
     crd: Crd
     token: str = ""
+    seen_at: str = ""
 
     def judge(self, now: Crd, generations: Generations) -> PruneVerdict:
         """Decide, after a pass that finished every object, whether storedVersions may be set to the storage version.

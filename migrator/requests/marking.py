@@ -105,7 +105,7 @@ async def rehearse_writes(cluster: Cluster, crd: Crd, options: Options, *, rewri
 
 
 _Write: TypeAlias = Awaitable[Crd | str]
-_WATERMARK, _TOKEN, _MARK = "the watermark", "the token of the run", "the mark"
+_TOKEN, _WATERMARK, _MARK = "the token of the run", "the watermark", "the mark"
 
 
 def _writes(cluster: Cluster, crd: Crd, options: Options, *, rewritten: bool) -> Iterator[tuple[str, _Write]]:
@@ -114,11 +114,11 @@ def _writes(cluster: Cluster, crd: Crd, options: Options, *, rewritten: bool) ->
         versions = (*added, *crd.stored_versions)
         yield "putting versions back into status.storedVersions", _stored(cluster, crd, versions)
     taken = Watermark.taken(crd, crd.resource_version, options.settle_s)
-    begun = {RUNS: with_token(crd, "0" * TOKEN_LENGTH)} if rewritten else {}
-    if taken is not None and reencoding_due(crd, options) and valid_watermark(crd, options.settle_s) is None:
-        begun[WATERMARK] = taken.encode()
-    if begun and not crd.unknown_stored_versions:
-        yield _WATERMARK if WATERMARK in begun else _TOKEN, annotate(cluster, crd, begun, dry_run=True)
+    due = reencoding_due(crd, options) and not crd.unknown_stored_versions
+    if due:
+        yield _TOKEN, annotate(cluster, crd, {RUNS: with_token(crd, "0" * TOKEN_LENGTH)}, dry_run=True)
+    if taken is not None and due and valid_watermark(crd, options.settle_s) is None:
+        yield _WATERMARK, annotate(cluster, crd, {WATERMARK: taken.encode()}, dry_run=True)
     if added or crd.stored_versions != exact:
         yield "the prune of status.storedVersions", _stored(cluster, crd, exact)
     yield _MARK, _mark(cluster, crd, options, rewritten=rewritten)
@@ -155,4 +155,4 @@ def _finding(crd: Crd, writes: list[str], said: str) -> PlanFinding:
         f"{', and restow ready cannot say yes without the mark' if _MARK in writes else ''}. "
         f"{_way_out(crd, said)}, then try again"
     )
-    return PlanFinding(check=PlanCheck.CRD, message=message, fails=writes not in ([_WATERMARK], [_TOKEN]))
+    return PlanFinding(check=PlanCheck.CRD, message=message, fails=not {*writes} <= {_TOKEN, _WATERMARK})

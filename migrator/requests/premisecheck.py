@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Conflict, KubeError, OutcomeUnknown
-from restow.kube.resources import CRDS
+from restow.kube.errors import Conflict, KubeError
+from restow.kube.resources import CRDS, Resource
 from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
 from restow.migrator.decide.premise import Premise
@@ -26,9 +26,9 @@ from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.watermark import RUNS, TOKEN_LENGTH, is_newer, with_token
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.requests.crdaccess import annotate, crd_resource_version, item_crd, read_crd
-from restow.migrator.requests.wire import Meta
+from restow.migrator.requests.wire import Meta, page_decoder
 
-__all__ = ["PremiseCheck", "Unconfirmed"]
+__all__ = ["PremiseCheck", "Unconfirmed", "leave_token"]
 
 
 _log = logging.getLogger(__name__)
@@ -45,14 +45,41 @@ class Unconfirmed:
     """An object that was written while the CRD may have changed.
 
     Attributes:
+        generation: of the CRD by which it was decided.
         before: its metadata as it was decided.
         meant: the entries that were sent.
         after: the resourceVersion that the write gave it.
     """
 
+    generation: int
     before: Meta
     meant: Sequence[ManagedFieldsEntry]
     after: str
+
+
+async def leave_token(cluster: Cluster, crd: Crd) -> tuple[Crd, str]:
+    """Leave a new token on a CRD, next to those of other runs.
+
+    Returns:
+        The CRD as read afterwards, and the token; an empty one if the API server refuses it.
+
+    Raises:
+        KubeError, MigrationRefused, CrdError: the CRD cannot be read.
+    """
+    token = secrets.token_hex(TOKEN_LENGTH // 2)
+    for _ in range(_ATTEMPTS):
+        try:
+            said = await annotate(cluster, crd, {RUNS: with_token(crd, token)}, unchanged=True)
+        except Conflict:
+            crd = await read_crd(cluster, crd.name)
+            if token in crd.annotations.get(RUNS, "").split():  # its answer was lost
+                return crd, token
+            continue
+        if not said:
+            return await read_crd(cluster, crd.name), token
+        _log.info("the token of the run could not be left on %s: %s", crd.name, said)
+        break
+    return crd, ""
 
 
 class PremiseCheck:
@@ -78,52 +105,28 @@ class PremiseCheck:
         self._known = premise.crd
         self._unconfirmed = [] if unconfirmed is None else unconfirmed
         self._newest = ""
-        self._announced = False
+        self._asked = False
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
         self._see(premise.crd)
 
-    async def announce(self, annotations: Mapping[str, str | None]) -> str:
-        """Leave the run's token on the CRD, together with other annotations; return why not, or an empty text.
-
-        A second call leaves only the annotations. The CRD must be as the pass read it, or decide the same: etcd may
-        have been restored while the API servers were waited for.
-
-        Raises:
-            KubeError, MigrationRefused, CrdError: the CRD cannot be read.
-        """
-        token, crd = self.premise.token or secrets.token_hex(TOKEN_LENGTH // 2), self._known
-        for _ in range(_ATTEMPTS):
-            runs = {} if self.premise.token else {RUNS: with_token(crd, token)}
-            try:
-                said = await annotate(self._cluster, crd, {**annotations, **runs}, unchanged=True)
-            except Conflict as conflict:
-                crd = await read_crd(self._cluster, crd.name)
-                await self._take(crd)
-                unanswered = isinstance(conflict, OutcomeUnknown) and token in crd.annotations.get(RUNS, "").split()
-                if not (self.changed or unanswered):
-                    continue
-                said = self.changed
-            if not said:
-                self.premise = replace(self.premise, token=token)
-            self._announced = True
-            return said
-        return f"{crd.name} was written by others each time"
-
     async def before_write(self) -> None:
-        """Leave the token before the first write of an object, if it was not left with the watermark.
+        """Leave the run's token before the first write of an object, if the run left none before its look.
 
         A CRD whose objects need no write gets none: a run over all CRDs would write every CRD.
         """
-        if self._announced:
+        if self._asked or self.premise.token:
             return
         async with self._reading:
+            if self._asked or self.premise.token:
+                return
             try:
-                said = "" if self._announced else await self.announce({})
+                crd, token = await leave_token(self._cluster, self._known)
+                await self._take(crd)
             except (KubeError, MigrationRefused, CrdError) as error:
-                said = str(error)
-        if said:
-            _log.info("the token of the run could not be left on %s: %s", self._known.name, said)
+                _log.info("the token of the run could not be left on %s: %s", self._known.name, error)
+                return
+            self._asked, self.premise = True, replace(self.premise, token=token)
 
     async def follow(self) -> None:
         """Watch the CRD, and confirm periodically and after each change, until cancelled."""
@@ -149,6 +152,19 @@ class PremiseCheck:
             if not self.changed:
                 del self._unconfirmed[:written]
             return not self.changed
+
+    async def after_pass(self, resource: Resource) -> bool:
+        """Confirm the last writes of a pass; return whether the premise still holds.
+
+        A restore of a backup that was made within the run leaves its token, and takes etcd's revision back.
+        """
+        if self._newest:
+            try:
+                reply = await self._cluster.list_page(resource, params={"limit": "1"}, metadata_only=True)
+                self.answered(self._newest, reply.decode(page_decoder).metadata.resource_version)
+            except KubeError as error:
+                _log.info("the revision of %s could not be compared: %s", self._known.name, error)
+        return await self.confirm()
 
     async def judge(self, now: Crd) -> PruneVerdict:
         """Decide, after the last write of the pass, whether it proves that storedVersions may be pruned.
@@ -177,27 +193,23 @@ class PremiseCheck:
         """Return the newest resourceVersion that a write of the pass got, to be passed to ``answered``."""
         return self._newest
 
-    def answered(self, newest: str, before: Meta, after: Meta) -> None:
-        """Take the answer to a write into account.
+    def answered(self, newest: str, resource_version: str) -> None:
+        """Take the resourceVersion into account that a write, or a list, got.
 
-        A write that changes an object gets a newer resourceVersion than every write before it, unless etcd was restored
-        in between.
+        It is newer than that of every write before it, unless etcd was restored in between.
 
         Args:
-            newest: the result of ``sent`` when the write was sent.
-            before: the object's metadata before the write.
-            after: its metadata in the answer.
+            newest: the result of ``sent`` when the request was sent.
+            resource_version: the resourceVersion in the answer.
         """
-        if after.resource_version == before.resource_version:
-            return
-        if is_newer(newest, after.resource_version):
+        if is_newer(newest, resource_version):
             self.changed = self.changed or _WENT_BACK.format(name=self._known.name)
-        elif not self._newest or is_newer(after.resource_version, self._newest):
-            self._newest = after.resource_version
+        elif not self._newest or is_newer(resource_version, self._newest):
+            self._newest = resource_version
 
     def wrote(self, before: Meta, meant: Sequence[ManagedFieldsEntry], after: Meta) -> None:
         """Keep a write of managedFields until it is confirmed."""
-        self._unconfirmed.append(Unconfirmed(before, meant, after.resource_version))
+        self._unconfirmed.append(Unconfirmed(self.premise.crd.generation, before, meant, after.resource_version))
 
     async def _watch(self) -> None:
         """Collect generations until cancelled, or until the watch cannot be kept."""
@@ -233,6 +245,4 @@ class PremiseCheck:
         self._news.set()
 
 
-_WENT_BACK = (
-    "a write of an object of {name} got an older resourceVersion than one before it, as it does when etcd is restored"
-)
+_WENT_BACK = "an object of {name} got an older resourceVersion than one before it, as it does when etcd is restored"

@@ -132,7 +132,8 @@ class ObjectWriter:
         self._cluster = without_retries(cluster)  # each error is an object's, and has a row in a table
         self._resource = crd.resource_at(crd.storage.name)
         self._kind = crd.kind
-        self._crd_changed, self._crd_version = last_spec_change(crd), crd.resource_version
+        self._crd_changed, self._crd_version = last_spec_change(crd), check.premise.seen_at
+        self._generation = crd.generation
         self._rules = rules
         self._report = report
         self._translator = translator
@@ -416,8 +417,8 @@ class ObjectWriter:
         self._last_answer = self._last_write = self._clock()
         self._limiter.succeeded()
         found = reply.decode(object_decoder).metadata
-        if not (rehearsal or self._dry_run):
-            self._check.answered(newest, meta, found)
+        if not (rehearsal or self._dry_run) and found.resource_version != meta.resource_version:
+            self._check.answered(newest, found.resource_version)
         return found
 
     async def _repair(
@@ -524,8 +525,12 @@ class ObjectWriter:
         """Compare what a write stored with what the present CRD makes of the object before it, and act on it."""
         before = await self._read_at(written.before, written.before.resource_version)
         stored = await self._read_at(written.before, written.after)
-        if before is None or stored is None or _content(before[1]) != _content(stored[1]):
-            return  # it is gone, or was decided as it was stored
+        if before is None or stored is None:
+            return  # it is gone
+        if _content(before[1]) != _content(stored[1]):
+            if self._generation - written.generation == 1:
+                return  # the server stored it by the CRD by which it was decided: there was no other one
+            raise _NotDone("OwnershipUnconfirmed", _UNCONFIRMED.format(error="the CRD changed more than once"))
         meta, live = before
         decision = self._decide(meta, live, None)
         if decision.needs_object:

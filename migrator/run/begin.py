@@ -10,11 +10,13 @@ from functools import partial
 
 from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
+from restow.migrator.decide.premise import Premise
 from restow.migrator.decide.proof import reencoding_due, unprotected_versions
 from restow.migrator.model.callbacks import MigrationRefused, Moment
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import DELETED, patch_stored_versions, read_crd
 from restow.migrator.requests.preflight import missing_permissions, refusal
+from restow.migrator.requests.premisecheck import leave_token
 from restow.migrator.run.context import CrdRun
 from restow.migrator.run.native import beside_native
 from restow.migrator.run.settle import settle
@@ -26,7 +28,7 @@ _ATTEMPTS = 10
 _ASK_AGAIN_S = (0.5, 1.5)
 
 
-async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Crd:
+async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Premise:
     """Read the CRD and make it safe to list and write its objects.
 
     Args:
@@ -35,7 +37,7 @@ async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Crd:
         first: whether this is the first pass; the report then records the storedVersions from before.
 
     Returns:
-        The CRD as it was when the last API server had seen it.
+        The premise of the pass: the CRD as it was when every API server followed it.
 
     Raises:
         MigrationRefused: the CRD cannot be migrated in its present state, or a right is missing.
@@ -43,7 +45,7 @@ async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Crd:
         Lagging: an API server does not follow the CRD.
         KubeError: the API server cannot be reached.
     """
-    crd = await read_crd(run.cluster, run.report.name)
+    crd = unwritten = await read_crd(run.cluster, run.report.name)
     _take_down(run, crd, first=first)  # first, because the report of a refusal also names the versions
     if crd.storage_migrating:
         waiting = partial(run.at, Moment.NATIVE)
@@ -53,11 +55,15 @@ async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Crd:
     await _preflight(run, crd)
     crd = await _name_stored_versions(run, crd)
     if not reencoding_due(crd, run.options):
-        return crd
-    return await settle(run, servers, crd)
+        return Premise(crd, seen_at=unwritten.resource_version)
+    # Before the look, because a restore of etcd while API servers and requests are waited for must be seen, too.
+    crd, token = (crd, "") if run.options.dry_run else await leave_token(run.cluster, crd)
+    crd = await settle(run, servers, crd)
+    seen = unwritten if unwritten.generation == crd.generation else crd
+    return Premise(crd, token, seen.resource_version)
 
 
-async def begin_again(run: CrdRun, servers: ApiServers) -> Crd | None:
+async def begin_again(run: CrdRun, servers: ApiServers) -> Premise | None:
     """Begin another pass; return None if this is impossible, with the reason in the report.
 
     Raises:

@@ -19,7 +19,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -70,24 +70,24 @@ async def _migrate(run: CrdRun, servers: ApiServers) -> PruneVerdict:
     options, report = run.options, run.report
 
     # Begin: preflight, protect the stored versions, settle.
-    crd = await begin(run, servers)
-    report.warn([(await still_lost(run.cluster, crd, forget=not options.dry_run)).sentence])
+    premise = await begin(run, servers)
+    report.warn([(await still_lost(run.cluster, premise.crd, forget=not options.dry_run)).sentence])
 
     for number in range(1, options.passes + 1):
-        if not run.unconfirmed and (why := nothing_due(crd, options)):
-            return await _prune_alone(run, crd, why)
+        if not run.unconfirmed and (why := nothing_due(premise.crd, options)):
+            return await _prune_alone(run, premise.crd, why)
 
         # Pass, prove, prune, mark.
-        verdict = await _pass(run, servers, crd)
+        verdict = await _pass(run, servers, premise)
         if report.unfinished or not verdict.again or number == options.passes or run.stop:
             break
 
         # The CRD changed during the pass, or etcd was restored, so nothing is proved: begin again.
-        run.followers.forget(crd.uid)
+        run.followers.forget(premise.crd.uid)
         again = await begin_again(run, servers)
         if again is None:
             return verdict
-        crd = again
+        premise = again
         report.warnings.append(f"{verdict.reason}; all objects were looked at again")
 
     if verdict.again:
@@ -103,9 +103,9 @@ def _fail_unconfirmed(run: CrdRun) -> None:
         run.report.fail(ObjectFailure(each.before.namespace, each.before.name, "OwnershipUnconfirmed", _UNCONFIRMED))
 
 
-async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
+async def _pass(run: CrdRun, servers: ApiServers, premise: Premise) -> PruneVerdict:
     """Finish all objects of a CRD, or those of the shard, and prune if that is safe."""
-    options, report = run.options, run.report
+    options, report, crd = run.options, run.report, premise.crd
     report.storage_version, report.stored_after = crd.storage.name, crd.stored_versions
     resumable = valid_watermark(crd, options.settle_s) is not None
 
@@ -114,7 +114,7 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
     if policies.reencode:
         await warn_of_lost_fields(run.environment, crd, options, report)
     share = await ShardRun.of(run.cluster, crd, options)
-    check = PremiseCheck(run.cluster, Premise(crd), run.unconfirmed)
+    check = PremiseCheck(run.cluster, premise, run.unconfirmed)
 
     # Engine native: the cluster's own migration stores the objects; the pass then verifies this and does the rest.
     native = None
@@ -122,9 +122,7 @@ async def _pass(run: CrdRun, servers: ApiServers, crd: Crd) -> PruneVerdict:
         native = NativeRun(run.environment, crd, policies, options, report)
         if policies.reencode:
             run.at(Moment.NATIVE)
-            await _announce(run, check, {})
-            if not check.changed:
-                policies = replace(policies, written_since=await native.store_again())
+            policies = replace(policies, written_since=await native.store_again())
 
     verdict = await _write_and_prune(run, servers, check, _resume(run, crd, policies), share)
 
@@ -150,10 +148,10 @@ async def _write_and_prune(
             # Pass: list, decide, write. An earlier process may have done the shard's part.
             if share is None or not share.done_before(crd):
                 run.at(Moment.WRITING)
-                listed = partial(_listed, run, check, policies)
+                listed = partial(_leave_watermark, run, crd, policies)
                 before, run.unconfirmed[:] = (*run.unconfirmed,), ()
                 await run_pass(run.environment, check, policies, options, report, listed=listed, unconfirmed=before)
-                if not report.unfinished and not await check.confirm():
+                if not report.unfinished and not await check.after_pass(crd.resource_at(crd.storage.name)):
                     report.pruned_reason = check.changed
                     return PruneVerdict(prune=False, reason=check.changed, again=True)
                 if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
@@ -181,28 +179,24 @@ def _resume(run: CrdRun, crd: Crd, policies: EntryPolicies) -> EntryPolicies:
     return replace(policies, written_since=found.resource_version)
 
 
-async def _listed(run: CrdRun, check: PremiseCheck, policies: EntryPolicies, resource_version: str) -> None:
-    """Leave the run's token before the first write, and with it the watermark, if none is valid, which covers more."""
-    options, crd = run.options, check.premise.crd
-    if not policies.reencode:
+async def _leave_watermark(run: CrdRun, crd: Crd, policies: EntryPolicies, resource_version: str) -> None:
+    """Write the list's resourceVersion on the CRD, unless an older watermark is still valid, which covers more."""
+    options, report = run.options, run.report
+    if not policies.reencode or options.dry_run:
         return
-    taken, annotations = valid_watermark(crd, options.settle_s), {}
-    if taken is None or taken.generation != crd.generation:
-        taken = Watermark.taken(crd, resource_version, options.settle_s) if taken is None else taken.renewed(crd)
-        if taken is None:
-            _log.info("%s: resourceVersion %r compares to nothing, so no run can resume", crd.name, resource_version)
-        else:
-            annotations = {WATERMARK: taken.encode()}
-    await _announce(run, check, annotations)
-
-
-async def _announce(run: CrdRun, check: PremiseCheck, annotations: Mapping[str, str | None]) -> None:
-    if run.options.dry_run or not (said := await check.announce(annotations)):
+    taken = valid_watermark(crd, options.settle_s)
+    if taken is None:
+        taken = Watermark.taken(crd, resource_version, options.settle_s)
+    elif taken.generation == crd.generation:
         return
-    name = run.report.name
-    _log.info("%s: the token of the run could not be left: %s", name, said)
-    if run.options.resume:
-        run.report.warnings.append(f"the watermark could not be left on {name}, so no run can resume ({said})")
+    else:
+        taken = taken.renewed(crd)
+    if taken is None:
+        _log.info("%s: resourceVersion %r compares to nothing, so no run can resume", crd.name, resource_version)
+    elif said := await annotate(run.cluster, crd, {WATERMARK: taken.encode()}):
+        _log.info("%s: the watermark could not be left: %s", crd.name, said)
+        if options.resume:
+            report.warnings.append(f"the watermark could not be left on {crd.name}, so no run can resume ({said})")
 
 
 async def _prune_alone(run: CrdRun, crd: Crd, why: str) -> PruneVerdict:

@@ -17,14 +17,16 @@ from restow.migrator.requests.marking import rehearse_mark, rehearse_writes
 from tests.memory.cluster import MemoryCluster, Request
 from tests.migrator import builders as b
 
-PUT_BACK, WATERMARK, PRUNE, MARK = "put back", "watermark", "prune", "mark"
+PUT_BACK, TOKEN, WATERMARK, PRUNE, MARK = "put back", "token", "watermark", "prune", "mark"
 
 
 def write_of(request: Request) -> str:
     """Which write of a run this is."""
     if stored := (request.body.get("status") or {}).get("storedVersions"):
         return PUT_BACK if len(stored) > 1 else PRUNE
-    return WATERMARK if watermark.ANNOTATION in request.body["metadata"]["annotations"] else MARK
+    names = {watermark.RUNS: TOKEN, watermark.ANNOTATION: WATERMARK, ANNOTATION: MARK}
+    [name] = [names[each] for each, value in request.body["metadata"]["annotations"].items() if value is not None]
+    return name
 
 
 class Refusing(MemoryCluster):
@@ -67,8 +69,8 @@ def denied(kind: type[Any] = Forbidden, message: str = "admission webhook denied
 @pytest.mark.parametrize(
     ("document", "options", "tried"),
     [
-        ({"stored": ("v1", "v2")}, {}, [WATERMARK, PRUNE, MARK]),
-        ({"stored": ("v2",)}, {}, [PUT_BACK, WATERMARK, PRUNE, MARK]),
+        ({"stored": ("v1", "v2")}, {}, [TOKEN, WATERMARK, PRUNE, MARK]),
+        ({"stored": ("v2",)}, {}, [PUT_BACK, TOKEN, WATERMARK, PRUNE, MARK]),
         ({"stored": ("v1", "v2")}, {"namespace": "a"}, []),
         ({"stored": ("v1", "v2")}, {"skip": frozenset({Phase.PRUNE})}, []),
     ],
@@ -91,9 +93,10 @@ async def test_a_refusal_of_several_writes_is_one_sentence() -> None:
     assert "refuses the watermark and the prune of status.storedVersions and the mark on widgets" in found.message
 
 
-async def test_the_watermark_alone_is_a_warning() -> None:
-    """Only the shortcut of a run that was interrupted is lost."""
-    [found] = await Refusing({WATERMARK: denied()}, stored=("v1", "v2")).rehearse()
+@pytest.mark.parametrize("write", [TOKEN, WATERMARK])
+async def test_what_a_run_can_do_without_is_a_warning(write: str) -> None:
+    """Only the shortcut of a run that was interrupted is lost, or the sign of a restore."""
+    [found] = await Refusing({write: denied()}, stored=("v1", "v2")).rehearse()
     assert not found.fails and "without the mark" not in found.message
 
 
