@@ -35,20 +35,26 @@ _DESCRIPTIONS = frozenset({"description", "title", "example"})
 class Followers:
     """The times at which this process first saw each API server follow a CRD in its present generation.
 
-    An API server that follows a generation never falls behind it again, even if it restarts.
+    An API server that follows a generation never falls behind it again, even if it restarts. Behind one address there
+    may be several of them, so an address counts from the first look after the last one that showed a server behind.
     """
 
     _since: dict[tuple[str, int, str], float] = field(default_factory=dict)
 
-    def remaining(self, crd: Crd, servers: Iterable[str], *, settle_s: float, now: float) -> float:
+    def remaining(
+        self, crd: Crd, servers: Iterable[str], *, behind: Iterable[str] = (), settle_s: float, now: float
+    ) -> float:
         """Record servers that follow the CRD as read; return the seconds until all requests from before have ended.
 
         Args:
             crd: the CRD.
-            servers: the addresses of all API servers, each of which follows it.
+            servers: the addresses where every API server that was looked at follows it.
+            behind: the addresses where one does not.
             settle_s: the longest time that a request lasts.
             now: the monotonic clock.
         """
+        for server in behind:
+            self._since.pop((crd.uid, crd.generation, server), None)
         since = [self._since.setdefault((crd.uid, crd.generation, server), now) for server in servers]
         return max(0.0, settle_s - (now - max(since, default=now)))
 

@@ -58,10 +58,10 @@ async def remaining(
         KubeError: an API server cannot be reached.
     """
     views = await servers.views(crd)
-    late = [why for view in views if (why := view.behind(crd))]
-    current = [view.server for view in views if not view.behind(crd)]
-    wait = followers.remaining(crd, current, settle_s=settle_s, now=clock())
-    return (late[0], min(settle_s, _LOOK_AGAIN_S)) if late else ("", wait)
+    late = {view.server: why for view in views if (why := view.behind(crd))}
+    current = {view.server for view in views} - late.keys()
+    wait = followers.remaining(crd, current, behind=late, settle_s=settle_s, now=clock())
+    return (next(iter(late.values())), min(settle_s, _LOOK_AGAIN_S)) if late else ("", wait)
 
 
 async def settle(run: CrdRun, servers: ApiServers, crd: Crd) -> Crd:

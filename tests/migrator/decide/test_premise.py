@@ -129,6 +129,14 @@ def test_each_server_has_to_follow_for_the_whole_time() -> None:
     assert followers.remaining(crd, ["a"], settle_s=65.0, now=300.0) == 65.0
 
 
+def test_an_address_counts_from_the_last_look_at_a_server_behind() -> None:
+    """Behind a load balancer, the look that finds one server up to date would count for the one that still lags."""
+    followers, crd = Followers(), b.crd(generation=2)
+    assert followers.remaining(crd, ["a"], settle_s=65.0, now=100.0) == 65.0
+    assert followers.remaining(crd, [], behind=["a"], settle_s=65.0, now=150.0) == 65.0
+    assert followers.remaining(crd, ["a"], settle_s=65.0, now=200.0) == 65.0
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e4)), min_size=1), st.floats(0, 600))
 def test_no_server_is_waited_for_longer_than_the_settle_time(looks: list[tuple[str, float]], settle: float) -> None:
     """A run would wait for ever, or list while a server may still store at the old version."""
