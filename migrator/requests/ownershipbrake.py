@@ -67,10 +67,14 @@ class OwnershipBrake:
         if decision.steps and decision.entries and not self._open:
             async with self._first:
                 if not self._open:
+                    failed = False
                     try:
                         yield
+                    except KubeError:
+                        failed = True  # a refused write shows nothing about owners
+                        raise
                     finally:
-                        self._open = not self._lost
+                        self._open = not (self._lost or failed)
                     return
         yield
 

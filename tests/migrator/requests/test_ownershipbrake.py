@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from restow.kube.cluster import Cluster, Reply
-from restow.kube.errors import Forbidden, NotFound
+from restow.kube.errors import Conflict, Forbidden, NotFound
 from restow.kube.resources import Resource
 from restow.migrator.decide.decision import ObjectDecision, WriteStep
 from restow.migrator.requests.ownershipbrake import OwnershipBrake
@@ -131,6 +131,27 @@ async def test_one_object_at_a_time_until_one_kept_its_owners() -> None:
         assert entered == [0, 1, 2, 3]
         go[2].set()
         go[3].set()
+
+
+async def test_a_write_that_was_refused_opens_nothing() -> None:
+    """After one conflict, all writes in flight would lose owners, and none would be rehearsed after an earlier loss."""
+    tested, entered, go = brake(), [], asyncio.Event()
+    with pytest.raises(Conflict):
+        async with tested.turn(DECISION):
+            raise Conflict(status=409, verb="patch", target="one", message="it was written meanwhile")
+
+    async def write(place: int) -> None:
+        async with tested.turn(DECISION):
+            entered.append(place)
+            await go.wait()
+
+    async with asyncio.TaskGroup() as group:
+        for place in range(4):
+            group.create_task(write(place))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert entered == [0]
+        go.set()
 
 
 async def test_an_object_that_shows_nothing_waits_for_no_other() -> None:
