@@ -98,12 +98,16 @@ class Premise:
             return ""  # another CRD, with other objects
         if now.generation < crd.generation or is_newer(crd.resource_version, now.resource_version):
             return f"{crd.name} went back to an earlier state during the run, as it does when etcd is restored"
-        if self.token and self.token not in now.annotations.get(RUNS, "").split():
+        if self.lacks_token(now):
             return (
                 f"the annotation {RUNS} that the run left on {crd.name} is gone: etcd was restored from a backup of "
                 "before the run, or a client replaced the annotations of the CRD"
             )
         return ""
+
+    def lacks_token(self, now: Crd) -> bool:
+        """Return whether the token that the run left on the CRD is gone."""
+        return bool(self.token) and self.token not in now.annotations.get(RUNS, "").split()
 
     def outdated(self, now: Crd) -> str:
         """Return what changed of the things by which objects are decided, as a sentence; empty if nothing did."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, KubeError
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import CRDS
 from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
 from restow.migrator.decide.premise import Premise
@@ -26,7 +26,7 @@ from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.watermark import RUNS, TOKEN_LENGTH, is_newer, with_token
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.requests.crdaccess import annotate, crd_resource_version, item_crd, read_crd
-from restow.migrator.requests.wire import Meta, page_decoder
+from restow.migrator.requests.wire import Meta, object_decoder
 
 __all__ = ["PremiseCheck", "Unconfirmed", "leave_token"]
 
@@ -105,6 +105,8 @@ class PremiseCheck:
         self._known = premise.crd
         self._unconfirmed = [] if unconfirmed is None else unconfirmed
         self._newest = ""
+        self._last: Meta | None = None
+        self._witness: Meta | None = None
         self._asked = False
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
@@ -142,7 +144,7 @@ class PremiseCheck:
     async def confirm(self) -> bool:
         """Read the CRD; return whether the premise still holds. A CRD that cannot be read shows nothing."""
         async with self._reading:
-            written, name = len(self._unconfirmed), self._known.name
+            written, last, name = len(self._unconfirmed), self._last, self._known.name
             try:
                 if await crd_resource_version(self._cluster, name) != self._known.resource_version:
                     await self._take(await read_crd(self._cluster, name))
@@ -151,20 +153,8 @@ class PremiseCheck:
                 return not self.changed
             if not self.changed:
                 del self._unconfirmed[:written]
+                self._witness = last if self.premise.token else self._witness
             return not self.changed
-
-    async def after_pass(self, resource: Resource) -> bool:
-        """Confirm the last writes of a pass; return whether the premise still holds.
-
-        A restore of a backup that was made within the run leaves its token, and takes etcd's revision back.
-        """
-        if self._newest:
-            try:
-                reply = await self._cluster.list_page(resource, params={"limit": "1"}, metadata_only=True)
-                self.answered(self._newest, reply.decode(page_decoder).metadata.resource_version)
-            except KubeError as error:
-                _log.info("the revision of %s could not be compared: %s", self._known.name, error)
-        return await self.confirm()
 
     async def judge(self, now: Crd) -> PruneVerdict:
         """Decide, after the last write of the pass, whether it proves that storedVersions may be pruned.
@@ -173,6 +163,8 @@ class PremiseCheck:
             now: the CRD as just read, whose resourceVersion is the precondition of the prune.
         """
         verdict = await self._take(now)
+        if self._last is not None and is_newer(self._last.resource_version, await self._now_at(self._last)):
+            self.changed = self.changed or _WENT_BACK.format(name=now.name)
         if self.changed and verdict.prune:
             return PruneVerdict(prune=False, reason=self.changed, again=True)
         if not self.changed:
@@ -181,6 +173,8 @@ class PremiseCheck:
 
     async def _take(self, now: Crd) -> PruneVerdict:
         """Compare the CRD as read. The watch compares what was there in between (``_see``)."""
+        if self.premise.lacks_token(now) and await self._witness_stands():
+            self.premise, self._asked = replace(self.premise, token=""), False  # a client removed it: leave another
         if not (self.premise.lost(now) or self.premise.outdated(now)):
             await self._reach(now.generation)
         verdict = self.premise.judge(now, self.generations)
@@ -189,23 +183,47 @@ class PremiseCheck:
         self._known = now
         return verdict
 
+    async def _witness_stands(self) -> bool:
+        """Return whether an object is as the run left it that it wrote before it last saw its token.
+
+        A restore of a backup from before the token takes that write back.
+        """
+        witness = self._witness
+        return witness is not None and await self._now_at(witness) == witness.resource_version
+
+    async def _now_at(self, written: Meta) -> str:
+        """Return the resourceVersion that an object has now; empty if it is gone, or cannot be read."""
+        crd = self.premise.crd
+        resource = crd.resource_at(crd.storage.name)
+        try:
+            reply = await self._cluster.get(resource, written.name, written.namespace or None, metadata_only=True)
+            found = reply.decode(object_decoder).metadata
+        except KubeError as error:
+            _log.info("%s could not be compared with its last write: %s", written.key, error)
+            return ""
+        return found.resource_version if found.uid == written.uid else ""
+
+    def listed(self, resource_version: str) -> None:
+        """Take the resourceVersion of the pass's list into account, which is older than that of every write."""
+        self._newest = resource_version
+
     def sent(self) -> str:
-        """Return the newest resourceVersion that a write of the pass got, to be passed to ``answered``."""
+        """Return the newest resourceVersion that the pass has seen, to be passed to ``answered``."""
         return self._newest
 
-    def answered(self, newest: str, resource_version: str) -> None:
-        """Take the resourceVersion into account that a write, or a list, got.
+    def answered(self, newest: str, after: Meta) -> None:
+        """Take the answer to a write into account that changed an object.
 
-        It is newer than that of every write before it, unless etcd was restored in between.
+        Its resourceVersion is newer than that of every write before it, unless etcd was restored in between.
 
         Args:
-            newest: the result of ``sent`` when the request was sent.
-            resource_version: the resourceVersion in the answer.
+            newest: the result of ``sent`` when the write was sent.
+            after: the object's metadata in the answer.
         """
-        if is_newer(newest, resource_version):
+        if is_newer(newest, after.resource_version):
             self.changed = self.changed or _WENT_BACK.format(name=self._known.name)
-        elif not self._newest or is_newer(resource_version, self._newest):
-            self._newest = resource_version
+        elif self._last is None or is_newer(after.resource_version, self._newest):
+            self._newest, self._last = after.resource_version, after
 
     def wrote(self, before: Meta, meant: Sequence[ManagedFieldsEntry], after: Meta) -> None:
         """Keep a write of managedFields until it is confirmed."""

@@ -418,7 +418,7 @@ class ObjectWriter:
         self._limiter.succeeded()
         found = reply.decode(object_decoder).metadata
         if not (rehearsal or self._dry_run) and found.resource_version != meta.resource_version:
-            self._check.answered(newest, found.resource_version)
+            self._check.answered(newest, found)
         return found
 
     async def _repair(

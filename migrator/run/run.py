@@ -148,10 +148,10 @@ async def _write_and_prune(
             # Pass: list, decide, write. An earlier process may have done the shard's part.
             if share is None or not share.done_before(crd):
                 run.at(Moment.WRITING)
-                listed = partial(_leave_watermark, run, crd, policies)
+                listed = partial(_listed, run, check, policies)
                 before, run.unconfirmed[:] = (*run.unconfirmed,), ()
                 await run_pass(run.environment, check, policies, options, report, listed=listed, unconfirmed=before)
-                if not report.unfinished and not await check.after_pass(crd.resource_at(crd.storage.name)):
+                if not report.unfinished and not await check.confirm():
                     report.pruned_reason = check.changed
                     return PruneVerdict(prune=False, reason=check.changed, again=True)
                 if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
@@ -179,9 +179,10 @@ def _resume(run: CrdRun, crd: Crd, policies: EntryPolicies) -> EntryPolicies:
     return replace(policies, written_since=found.resource_version)
 
 
-async def _leave_watermark(run: CrdRun, crd: Crd, policies: EntryPolicies, resource_version: str) -> None:
+async def _listed(run: CrdRun, check: PremiseCheck, policies: EntryPolicies, resource_version: str) -> None:
     """Write the list's resourceVersion on the CRD, unless an older watermark is still valid, which covers more."""
-    options, report = run.options, run.report
+    options, report, crd = run.options, run.report, check.premise.crd
+    check.listed(resource_version)
     if not policies.reencode or options.dry_run:
         return
     taken = valid_watermark(crd, options.settle_s)

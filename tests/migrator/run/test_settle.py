@@ -26,6 +26,6 @@ async def test_a_server_that_lagged_behind_a_load_balancer_is_waited_for_from_th
     waits = []
     for now in looks:
         servers = cast("ApiServers", Balancer())
-        late, wait = await remaining(servers, followers, crd, settle_s=SETTLE_S, clock=lambda: now)
+        late, wait = await remaining(servers, followers, crd, settle_s=SETTLE_S, clock=lambda now=now: now)
         waits.append((bool(late), wait))
     assert waits == [(True, 5.0), (False, SETTLE_S), (True, 5.0), (False, SETTLE_S)]
