@@ -90,8 +90,6 @@ async def _migrate(run: CrdRun, servers: ApiServers) -> PruneVerdict:
         premise = again
         report.warnings.append(f"{verdict.reason}; all objects were looked at again")
 
-    if verdict.again:
-        _fail_unconfirmed(run)
     if options.namespace and not report.objects.listed:
         report.warn([await missing_namespace(run.cluster, options.namespace)])
     return verdict
@@ -151,7 +149,7 @@ async def _write_and_prune(
                 listed = partial(_listed, run, check, policies)
                 before, run.unconfirmed[:] = (*run.unconfirmed,), ()
                 await run_pass(run.environment, check, policies, options, report, listed=listed, unconfirmed=before)
-                if not report.unfinished and not await check.confirm():
+                if not await check.confirm() and not report.unfinished:
                     report.pruned_reason = check.changed
                     return PruneVerdict(prune=False, reason=check.changed, again=True)
                 if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
@@ -164,6 +162,8 @@ async def _write_and_prune(
         finally:
             for watcher in watchers:
                 watcher.cancel()
+            if not check.changed:
+                run.unconfirmed.clear()
 
 
 def _resume(run: CrdRun, crd: Crd, policies: EntryPolicies) -> EntryPolicies:
@@ -368,7 +368,10 @@ async def _migrate_and_note(run: CrdRun) -> None:
         report.shard = ShardReport(index=shard.index, count=shard.count)
     try:
         async with ApiServers(run.cluster, options.api_servers) as servers:
-            verdict = await _migrate(run, servers)
+            try:
+                verdict = await _migrate(run, servers)
+            finally:
+                _fail_unconfirmed(run)
             report.not_seen += servers.unseen
         if options.dry_run and not report.unfinished:
             await _rehearse_writes(run)

@@ -176,3 +176,23 @@ async def test_an_object_that_a_restore_brings_back_after_the_list_is_not_overlo
     memory.before = once(is_token, restore)
     report = await migrate(memory, kind)
     assert report.pruned and await old(kind) == []
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["the run is stopped", "the next pass is refused"])
+async def test_what_no_pass_checks_again_is_reported(memory: Restorable, kind: Kind, refused: bool) -> None:
+    """Owners that were decided by the schema of before the change would be wrong, and no one would hear of it."""
+    stop = asyncio.Event()
+
+    async def change() -> None:
+        await kind.change(kind.document(storage="v1beta1", default=True))
+        if refused:
+            crd = memory.find(CRDS.plural, kind.name)
+            crd["status"]["conditions"] = []
+            memory.seed(CRDS.plural, crd)
+        else:
+            stop.set()
+
+    memory.before = once(lambda request: request.name == "w05", change)
+    report = await migrate(memory, kind, stop)
+    assert not report.pruned and (report.refused if refused else report.unfinished)
+    assert {"w00", "w04"} <= {each.name for each in report.failures if each.reason == "OwnershipUnconfirmed"}
