@@ -152,7 +152,8 @@ async def _write_and_prune(
                 if not await check.confirm() and not report.unfinished:
                     report.pruned_reason = check.changed
                     return PruneVerdict(prune=False, reason=check.changed, again=True)
-                if policies.reencode and not report.unfinished and (behind := await lag.after_pass()):
+                if policies.reencode and (behind := lag.lagged if report.unfinished else await lag.after_pass()):
+                    await lag.drop_watermark()
                     report.pruned_reason = behind
                     return PruneVerdict(prune=False, reason=behind, again=True)
 

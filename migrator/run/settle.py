@@ -17,8 +17,9 @@ from restow.crds import Crd, CrdError
 from restow.kube.errors import KubeError
 from restow.migrator.decide.premise import Followers
 from restow.migrator.model.callbacks import MigrationRefused, Moment
+from restow.migrator.model.watermark import ANNOTATION as WATERMARK
 from restow.migrator.requests.apiservers import ApiServers
-from restow.migrator.requests.crdaccess import read_crd
+from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.run.context import CrdRun
 
 __all__ = ["LagWatch", "Lagging", "remaining", "settle"]
@@ -103,20 +104,23 @@ class LagWatch:
         run: the migration.
         servers: the API servers.
         crd: the CRD as it was when the pass began.
+
+    Attributes:
+        lagged: a sentence about a server that was seen to lag; empty if none was.
     """
 
     def __init__(self, run: CrdRun, servers: ApiServers, crd: Crd) -> None:
         self._run = run
         self._servers = servers
         self._crd = crd
-        self._lagged = ""
+        self.lagged = ""
 
     async def follow(self) -> None:
         """Check periodically, until cancelled, or until a server lags."""
-        while not self._lagged:
+        while not self.lagged:
             await asyncio.sleep(_WATCH_S)
             try:
-                self._lagged = await self._servers.behind(self._crd)
+                self.lagged = await self._servers.behind(self._crd)
             except KubeError as error:
                 _log.debug("%s: the API servers could not be looked at in between: %s", self._crd.name, error)
 
@@ -128,7 +132,7 @@ class LagWatch:
         """
         crd, cluster, report = self._crd, self._run.cluster, self._run.report
         try:
-            behind = self._lagged or await self._servers.behind(crd)
+            behind = self.lagged or await self._servers.behind(crd)
             flipped = behind and (await read_crd(cluster, crd.name)).storage.name != crd.storage.name
         except (KubeError, MigrationRefused, CrdError) as error:
             why = f"the API servers could not be looked at after the pass: {error}"
@@ -136,3 +140,18 @@ class LagWatch:
                 report.unfinished, report.unreachable = f"{why}. Run again to prune", cluster.host
             return why
         return "" if flipped else behind
+
+    async def drop_watermark(self) -> None:
+        """Remove the watermark: objects that a lagging server stores at another version are newer than it."""
+        run, name = self._run, self._crd.name
+        if run.options.dry_run:
+            return
+        try:
+            said = await annotate(run.cluster, await read_crd(run.cluster, name), {WATERMARK: None})
+        except KubeError as error:
+            said = error.said
+        except (MigrationRefused, CrdError):
+            return  # the next read of the CRD says why
+        if said:
+            why = f"the watermark on {name} could not be removed after an API server had lagged ({said})"
+            run.report.unfinished = run.report.unfinished or f"{why}. Run again without --resume"

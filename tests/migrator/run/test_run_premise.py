@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from restow.kube.cluster import Cluster, Reply
 from restow.kube.errors import Conflict, Unreachable
 from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, Migration, Options
@@ -196,3 +198,63 @@ async def test_what_no_pass_checks_again_is_reported(memory: Restorable, kind: K
     report = await migrate(memory, kind, stop)
     assert not report.pruned and (report.refused if refused else report.unfinished)
     assert {"w00", "w04"} <= {each.name for each in report.failures if each.reason == "OwnershipUnconfirmed"}
+
+
+class Absent(MemoryCluster):
+    """Another API server of the cluster, that answers nothing, and then lags behind by a generation for a while."""
+
+    def __init__(self, host: str, world: WithAnother) -> None:
+        super().__init__()
+        self.host = host
+        self._world = world
+
+    async def get(self, *given: Any, **more: Any) -> Reply:
+        if self._world.behind is None:
+            msg = "the connection was refused"
+            raise Unreachable(msg)
+        found = (await self._world.get(*given, **more)).json()
+        found["metadata"]["generation"] -= self._world.behind
+        self._world.behind = 0
+        return Reply(json.dumps(found).encode())
+
+    async def discover(self, path: str) -> Reply:
+        return await self._world.discover(path)
+
+
+class WithAnother(Restorable):
+    """An API server, and another one: ``behind`` is by how many generations its next answer lags, None: no answer."""
+
+    behind: int | None = None
+
+    @asynccontextmanager
+    async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[Cluster]:
+        yield Absent(host, self) if host else self
+
+
+async def test_a_watermark_of_a_pass_with_a_lag_is_no_watermark() -> None:
+    """The next pass, or the next process, would skip what the lagging API server stored at the old version since."""
+    memory = WithAnother()
+    address = {"addresses": ["10.0.0.1"], "conditions": {"ready": True}}
+    labels = {"kubernetes.io/service-name": "kubernetes"}
+    metadata = {"name": "kubernetes", "namespace": "default", "labels": labels}
+    ports = [{"name": "https", "port": 6443}]
+    memory.seed("endpointslices", {"metadata": metadata, "ports": ports, "endpoints": [address]})
+    kind = Kind(memory, memory, "example.com")  # type: ignore[arg-type]
+    await kind.create(kind.document(storage="v1alpha1", versions=("v1alpha1",)))
+    await kind.populate(COUNT)
+    await kind.change(kind.document(storage="v1beta1"))
+
+    async def store_late() -> None:
+        memory.before = nothing
+        await kind.apply(kind.manifest("v1beta1", "late", spec={"size": 1}), "alice")
+        late = memory.find(kind.plural, "late", "default") | {"apiVersion": "example.com/v1alpha1"}
+        memory.seed(kind.plural, late)
+        memory.behind = 1
+
+    async def nothing(_request: Request) -> None:
+        pass
+
+    memory.before = once(lambda request: request.verb == "patch" and request.name == "w05", store_late)
+    report = await migrate(memory, kind, resume=True, patience_s=0.0)
+    assert report.passes == 2 and report.pruned, report.to_json()
+    assert await old(kind) == []
