@@ -333,9 +333,10 @@ class ObjectWriter:
             if not corrupt(meta.managed_fields) and not self._shows(now, decision.entries):
                 raise _NotDone("OwnershipWouldBeLost", await self._brake.would_be_lost())
             return True
-        if tuple(decision.entries) != tuple(meta.managed_fields):
+        kept = self._as_meant(decision.entries, now.managed_fields)
+        if not kept or tuple(decision.entries) != tuple(meta.managed_fields):
             self._check.wrote(meta, decision.entries, now)
-        if not self._as_meant(decision.entries, now.managed_fields) and await self._check.confirm():
+        if not kept and await self._check.confirm():
             now = await self._repair(now, decision.entries, before=meta.managed_fields)
         if decision.entries:
             self._brake.kept()

@@ -20,7 +20,7 @@ from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
 from restow.migrator.requests.pace import Limiter
-from restow.migrator.requests.premisecheck import PremiseCheck
+from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import Meta
@@ -109,7 +109,9 @@ class NoConverter:
         raise AssertionError(api_version)
 
 
-def writer(server: Server, report: CrdReport, crd: Crd | None = None) -> ObjectWriter:
+def writer(
+    server: Server, report: CrdReport, crd: Crd | None = None, unconfirmed: list[Unconfirmed] | None = None
+) -> ObjectWriter:
     """A writer for a CRD with v1 and v2 whose objects are stored at v2, as far as its proof says."""
     crd = crd or b.proved(b.crd(("v1", "v2")))
     rules = entry_policies(crd, Options())
@@ -121,7 +123,7 @@ def writer(server: Server, report: CrdReport, crd: Crd | None = None) -> ObjectW
         rules,
         report,
         translator=translator,
-        check=PremiseCheck(server, Premise(crd)),
+        check=PremiseCheck(server, Premise(crd), unconfirmed),
         limiter=Limiter(concurrency=1, rate=None, clock=clock),
         stop=RunStop(clock=clock),
         clock=clock,
@@ -181,6 +183,22 @@ async def test_an_old_entry_that_was_written_since_is_moved_before_owners_are_re
     moved = msgspec.structs.replace(bob_v1, api_version=b.api_version("v2"))
     assert shown(server.stored["one"]) == shown((ALICE_V2, moved))
     assert report.objects.repaired == 1
+
+
+async def test_owners_that_were_lost_while_the_crd_changed_are_kept_in_mind() -> None:
+    """The object would be left without owners: they are not restored by the schema of before, and by no other."""
+
+    class Changed(Server):
+        async def get(self, resource: Resource, name: str, namespace: str | None = None, **more: Any) -> Reply:
+            if resource != CRDS:
+                return await super().get(resource, name, namespace, **more)
+            document = b.crd_document(webhook=True, generation=2)
+            return Reply(msgspec.json.encode(document | {"metadata": document["metadata"] | {"resourceVersion": "9"}}))
+
+    server, report, unconfirmed = Changed({"one": (ALICE_V2,)}, lambda *_: ()), CrdReport(name="widgets"), []
+    before = server.meta("one")
+    await writer(server, report, b.crd(("v1", "v2")), unconfirmed).finish(before)
+    assert [each.before for each in unconfirmed] == [before]
 
 
 @pytest.mark.parametrize(
