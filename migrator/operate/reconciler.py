@@ -43,7 +43,7 @@ from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.requests.passes import Converters, own_webhook
 from restow.migrator.requests.preflight import refusal
 from restow.migrator.run.run import Migration
-from restow.migrator.run.settle import remaining
+from restow.migrator.run.settle import LAG_PATIENCE_S, remaining
 
 __all__ = ["Memory", "Migrator", "due_phases"]
 
@@ -75,6 +75,7 @@ class _Remembered:
     failures: int = 0
     failed: State | None = None
     until: float = 0.0
+    behind_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -123,6 +124,15 @@ class Memory:
         if known is None or known.failed != (crd.uid, crd.generation):
             return 0.0
         return max(0.0, known.until - now)
+
+    def behind_for(self, name: str, now: float, *, behind: bool) -> float:
+        """Note whether an API server does not follow the CRD; return the seconds since it was first seen not to."""
+        known = self._crds.setdefault(name, _Remembered())
+        if not behind:
+            known.behind_since = None
+            return 0.0
+        known.behind_since = now if known.behind_since is None else known.behind_since
+        return now - known.behind_since
 
     def forget(self, name: str) -> bool:
         """Forget a CRD; return whether there was anything to forget."""
@@ -309,12 +319,20 @@ class Migrator:
         due = due_phases(crd, options, self._memory.proof(name))
         if not due:
             self._memory.calm(name)
+            self._followers.forget(crd.uid)
             await self._extend_proof(crd)
             await self._hooks.call(MigrationEvent.IDLE, crd, message="nothing is due")
             return _NEVER if self._searches is None else await self._look(self._searches, crd, stop)
         if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
             return ReconcileResult(wait)
         behind, wait = await self._settling(crd, options, due)
+        if self._memory.behind_for(name, self._clock.monotonic(), behind=bool(behind)) >= LAG_PATIENCE_S:
+            after = self._memory.failed(crd, self._clock.monotonic(), self._chance.random())
+            failures = self._memory.failures(name)
+            await self._hooks.call(
+                MigrationEvent.FAILED, crd, due=due, message=behind, failures=failures, requeue_after=after
+            )
+            return ReconcileResult(after)
         if wait > 0:
             message = behind or _SETTLING
             await self._hooks.call(MigrationEvent.SETTLING, crd, due=due, message=message, requeue_after=wait)

@@ -22,12 +22,14 @@ from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.run.context import CrdRun
 
-__all__ = ["LagWatch", "Lagging", "remaining", "settle"]
+__all__ = ["LAG_PATIENCE_S", "LagWatch", "Lagging", "remaining", "settle"]
 
 
 _log = logging.getLogger(__name__)
 
-_PATIENCE_S = 300.0
+LAG_PATIENCE_S = 300.0
+"""Seconds to wait for an API server that does not follow the CRD."""
+
 _POLL_S = 0.5
 _LOOK_AGAIN_S = 5.0
 _WATCH_S = 10.0
@@ -75,15 +77,15 @@ async def settle(run: CrdRun, servers: ApiServers, crd: Crd) -> Crd:
     """
     clock, options, report = run.environment.clock, run.options, run.report
     begun, first = clock(), crd.generation
-    give_up = begun + _PATIENCE_S
+    give_up = begun + LAG_PATIENCE_S
     while not run.stop:
         now, changes = clock(), crd.generation - first
-        if changes >= _RESTLESS and now - begun >= _PATIENCE_S + options.settle_s:
+        if changes >= _RESTLESS and now - begun >= LAG_PATIENCE_S + options.settle_s:
             raise Lagging(_CHANGING.format(name=report.name, changes=changes, seconds=now - begun))
         behind, wait = await remaining(servers, run.followers, crd, settle_s=options.settle_s, clock=clock)
         if behind:
             if now >= give_up:
-                msg = f"{behind}. It was waited for {_PATIENCE_S:.0f} seconds; look at it, then run again"
+                msg = f"{behind}. It was waited for {LAG_PATIENCE_S:.0f} seconds; look at it, then run again"
                 raise Lagging(msg)
             report.lagging, wait = behind, _POLL_S
             run.at(Moment.LAGGING)
