@@ -164,7 +164,7 @@ class PremiseCheck:
         """
         verdict = await self._take(now)
         if self._last is not None and is_newer(self._last.resource_version, await self._now_at(self._last)):
-            self.changed = self.changed or _WENT_BACK.format(name=now.name)
+            self._went_back()
         if self.changed and verdict.prune:
             return PruneVerdict(prune=False, reason=self.changed, again=True)
         if not self.changed:
@@ -179,6 +179,8 @@ class PremiseCheck:
             await self._reach(now.generation)
         verdict = self.premise.judge(now, self.generations)
         if verdict.again:
+            if not (self.changed or self.premise.outdated(now)) and self.premise.lost(now):
+                self._unconfirmed.clear()  # they were decided as they are decided now; a restore took them back
             self.changed = verdict.reason
         self._known = now
         return verdict
@@ -221,9 +223,13 @@ class PremiseCheck:
             after: the object's metadata in the answer.
         """
         if is_newer(newest, after.resource_version):
-            self.changed = self.changed or _WENT_BACK.format(name=self._known.name)
+            self._went_back()
         elif self._last is None or is_newer(after.resource_version, self._newest):
             self._newest, self._last = after.resource_version, after
+
+    def _went_back(self) -> None:
+        self.changed = self.changed or _WENT_BACK.format(name=self._known.name)
+        self._unconfirmed.clear()  # their resourceVersions are of another history
 
     def wrote(self, before: Meta, meant: Sequence[ManagedFieldsEntry], after: Meta) -> None:
         """Keep a write of managedFields until it is confirmed."""

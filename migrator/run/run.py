@@ -108,7 +108,9 @@ async def _pass(run: CrdRun, servers: ApiServers, premise: Premise) -> PruneVerd
     resumable = valid_watermark(crd, options.settle_s) is not None
 
     # Decide the policy for entries of each version, and report what a rewrite loses before it happens.
-    policies = entry_policies(crd, options, completed=what_is_proved(crd).managed_fields_done(options))
+    # Writes that are to be checked again are decided as in their pass, whatever another run has proved since.
+    done = not run.unconfirmed and what_is_proved(crd).managed_fields_done(options)
+    policies = entry_policies(crd, options, completed=done)
     if policies.reencode:
         await warn_of_lost_fields(run.environment, crd, options, report)
     share = await ShardRun.of(run.cluster, crd, options)

@@ -192,3 +192,13 @@ async def test_a_token_that_is_gone_is_a_restore_if_objects_went_back(restored: 
     assert await check.confirm() is went_on
     await check.before_write()
     assert bool(server.tokens) is went_on
+
+
+async def test_writes_that_a_restore_took_back_are_not_checked_again() -> None:
+    """Another run that ends removes all tokens: objects would be given the entries that they had before the write."""
+    server, unconfirmed = Server(), list[Unconfirmed]()
+    check = server.check(unconfirmed)
+    await check.before_write()
+    check.wrote(meta("3"), (), meta("4"))
+    server.seed(CRDS.plural, b.crd_document(stored=("v1", "v2")))
+    assert not await check.confirm() and unconfirmed == []
