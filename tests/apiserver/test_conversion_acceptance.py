@@ -26,6 +26,7 @@ V1ALPHA1, V1 = (Resource(GROUP, version, "widgets", namespaced=True) for version
 
 Change = Callable[[Json], Any]
 
+_KEY = "/widgets.example.dev/widgets/default/a: "  # Kubernetes 1.37 begins with the object's key in etcd
 _BEFORE = "Internal error occurred: "
 """What an API server from 1.37 on says before the reason, wherever it reads an object that it cannot convert."""
 
@@ -166,7 +167,7 @@ async def compared(cluster: HttpCluster, spoiled: Spoiled, change: Change, reply
         found = (await cluster.get(V1ALPHA1, "a", "default")).json()
         said = ""
     except ApiError as error:
-        found, said = None, error.said.removeprefix(_BEFORE)
+        found, said = None, error.said.removeprefix(_KEY).removeprefix(_BEFORE)
     ours, accepted = spoiled.judged()
     ours = one_line(ours)
     if said or ours:
