@@ -527,7 +527,7 @@ class ObjectWriter:
         before = await self._read_at(written.before, written.before.resource_version)
         stored = await self._read_at(written.before, written.after)
         if before is None or stored is None:
-            return  # it is gone
+            return  # it is gone, or the write is undone
         if _content(before[1]) != _content(stored[1]):
             if self._generation - written.generation == 1:
                 return  # the server stored it by the CRD by which it was decided: there was no other one
@@ -551,25 +551,33 @@ class ObjectWriter:
         self._report.objects.repaired += 1
 
     async def _read_at(self, meta: Meta, resource_version: str) -> tuple[Meta, dict[str, Any]] | None:
-        """Read an object as it was at a resourceVersion, converted by the present CRD; None if it did not exist."""
+        """Read an object as a write left it, converted by the present CRD; None if etcd knows no such write.
+
+        After a restore of etcd it does not, and the resourceVersion may be another write's, or be newer than all.
+        """
         self._report.requests.read += 1
-        reply = await self._cluster.list_page(
-            self._resource,
-            meta.namespace or None,
-            params={
-                "fieldSelector": f"metadata.name={meta.name}",
-                "resourceVersion": resource_version,
-                "resourceVersionMatch": "Exact",
-            },
-        )
+        params = {
+            "fieldSelector": f"metadata.name={meta.name}",
+            "resourceVersion": resource_version,
+            "resourceVersionMatch": "Exact",
+        }
+        try:
+            reply = await self._cluster.list_page(self._resource, meta.namespace or None, params=params)
+        except ServerError as error:
+            if _NOT_YET in error.message:
+                return None
+            raise
         [found] = reply.decode(_whole_list).items or (None,)
         if found is None:
             return None
         text = bytes(found)
-        return object_decoder.decode(text).metadata, whole_object_decoder.decode(text)
+        stored = object_decoder.decode(text).metadata
+        return (stored, whole_object_decoder.decode(text)) if stored.resource_version == resource_version else None
 
 
 _whole_list = msgspec.json.Decoder(ObjectList[msgspec.Raw])
+_NOT_YET = "Too large resource version"
+"""Source: ``NewTooLargeResourceVersionError`` of apiserver's ``pkg/storage/errors.go``."""
 
 
 def _content(obj: dict[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,11 @@ COUNT, RATE = 120, 30.0
 _EMULATED, _AT = 30, 12
 
 
-async def written_by_new_clients(kind: Kind, count: int) -> None:
+async def written_by_new_clients(kind: Kind, count: int, version: str = NEW) -> None:
     """Objects stored at the old version with entries at the new one, so that nothing but the bytes gives them away."""
     await kind.create(kind.document(storage=OLD, keyed_conditions=False))
     for number in range(count):
-        await kind.apply(kind.manifest(NEW, f"w{number:03}", spec={"size": number}), "alice")
+        await kind.apply(kind.manifest(version, f"w{number:03}", spec={"size": number}), "alice")
 
 
 async def flip(kind: Kind) -> None:
@@ -58,13 +58,15 @@ async def plane() -> AsyncIterator[ControlPlane]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("taken", ["before the run", "within the run"])
-async def test_a_run_outlives_a_restore_of_etcd(plane: ControlPlane, tmp_path: Path, taken: str) -> None:
+@pytest.mark.parametrize(
+    ("taken", "applied"), [("before the run", NEW), ("before the run", OLD), ("within the run", NEW)]
+)
+async def test_a_run_outlives_a_restore_of_etcd(plane: ControlPlane, tmp_path: Path, taken: str, applied: str) -> None:
     """The run would say that every object is migrated, after a quarter of them went back to the old version."""
     restorable = Restorable(plane, tmp_path)
     async with connect(plane.kubeconfig) as cluster:
         kind = Kind(cluster, plane.etcd, "restored.example.com")
-        await written_by_new_clients(kind, COUNT)
+        await written_by_new_clients(kind, COUNT, applied)
         await flip(kind)
         if taken == "before the run":
             await restorable.back_up("backup")
@@ -80,7 +82,9 @@ async def test_a_run_outlives_a_restore_of_etcd(plane: ControlPlane, tmp_path: P
         assert not running.done()
         await restorable.restore("backup")
         assert len(await at(kind, OLD)) > COUNT // 4
-        await judge(kind, await running)
+        report = await running
+        await judge(kind, report)
+        assert report.pruned and not report.failures, report.to_json()
 
 
 def at_a_write(seen: Seen, written: int) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType, Reply
-from restow.kube.errors import Unreachable
+from restow.kube.errors import ServerError, Unreachable
 from restow.kube.resources import CRDS, Resource
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.decide.premise import Premise
@@ -199,6 +199,25 @@ async def test_owners_that_were_lost_while_the_crd_changed_are_kept_in_mind() ->
     before = server.meta("one")
     await writer(server, report, b.crd(("v1", "v2")), unconfirmed).finish(before)
     assert [each.before for each in unconfirmed] == [before]
+
+
+@pytest.mark.parametrize("listed", ["504", "another write"])
+async def test_a_write_that_a_restore_of_etcd_undid_is_left_alone(listed: str) -> None:
+    """Each such object would be tried for minutes, and then the run would say that the API server is out of reach."""
+
+    class Restored(Server):
+        async def list_page(self, *_given: Any, **_more: Any) -> Reply:
+            lists.append(1)
+            if listed == "504":
+                message = "Too large resource version: 520, current: 400"
+                raise ServerError(status=504, verb="list", target="widgets", reason="Timeout", message=message)
+            return Reply(msgspec.json.encode({"metadata": {}, "items": [{"metadata": self.meta("one")}]}))
+
+    lists: list[int] = []
+    server, report = Restored({"one": (ALICE_V1,)}), CrdReport(name="widgets")
+    before = msgspec.structs.replace(server.meta("one"), resource_version="500")
+    await writer(server, report).check_again(Unconfirmed(before, (ALICE_V2,), "520"))
+    assert not report.failures and server.sent == [] and len(lists) <= 2
 
 
 @pytest.mark.parametrize(
