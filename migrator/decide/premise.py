@@ -37,9 +37,11 @@ class Followers:
 
     An API server that follows a generation never falls behind it again, even if it restarts. Behind one address there
     may be several of them, so an address counts from the first look after the last one that showed a server behind.
+    A CRD whose resourceVersion goes back was restored with etcd, and its generations are counted a second time.
     """
 
     _since: dict[tuple[str, int, str], float] = field(default_factory=dict)
+    _newest: dict[str, str] = field(default_factory=dict)
 
     def remaining(
         self, crd: Crd, servers: Iterable[str], *, behind: Iterable[str] = (), settle_s: float, now: float
@@ -53,6 +55,9 @@ class Followers:
             settle_s: the longest time that a request lasts.
             now: the monotonic clock.
         """
+        if is_newer(self._newest.get(crd.uid, ""), crd.resource_version):
+            self.forget(crd.uid)
+        self._newest[crd.uid] = crd.resource_version
         for server in behind:
             self._since.pop((crd.uid, crd.generation, server), None)
         since = [self._since.setdefault((crd.uid, crd.generation, server), now) for server in servers]

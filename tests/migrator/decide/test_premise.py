@@ -137,6 +137,14 @@ def test_an_address_counts_from_the_last_look_at_a_server_behind() -> None:
     assert followers.remaining(crd, ["a"], settle_s=65.0, now=200.0) == 65.0
 
 
+def test_a_generation_that_is_counted_again_is_waited_for_again() -> None:
+    """After a restore of etcd and the same change again, a run would list while requests of the backup's CRD last."""
+    followers, crd = Followers(), b.crd(generation=2)
+    assert followers.remaining(read(crd, "100"), ["a"], settle_s=65.0, now=100.0) == 65.0
+    assert followers.remaining(read(crd, "101"), ["a"], settle_s=65.0, now=165.0) == 0.0
+    assert followers.remaining(read(crd, "99"), ["a"], settle_s=65.0, now=165.0) == 65.0
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e4)), min_size=1), st.floats(0, 600))
 def test_no_server_is_waited_for_longer_than_the_settle_time(looks: list[tuple[str, float]], settle: float) -> None:
     """A run would wait for ever, or list while a server may still store at the old version."""
