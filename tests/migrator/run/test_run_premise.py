@@ -180,24 +180,6 @@ async def test_an_object_that_a_restore_brings_back_after_the_list_is_not_overlo
     assert report.pruned and await old(kind) == []
 
 
-async def test_a_token_is_left_on_no_crd_but_that_of_the_premise(memory: Restorable, kind: Kind) -> None:
-    """A restore before the token, and the same change again after some writes, would leave no trace of itself."""
-    calls = 0
-
-    async def flip_back() -> None:
-        await kind.change(kind.document(storage="v1alpha1"))
-
-    async def after(request: Request) -> None:
-        nonlocal calls
-        calls += is_token(request)
-
-    memory.before = once(is_token, flip_back)
-    memory.after = after
-    report = await migrate(memory, kind, passes=1)
-    assert calls == 0 and report.objects.rewritten == 0 and not report.pruned
-    assert "the storage version of" in report.unfinished
-
-
 @pytest.mark.parametrize("refused", [False, True], ids=["the run is stopped", "the next pass is refused"])
 async def test_what_no_pass_checks_again_is_reported(memory: Restorable, kind: Kind, refused: bool) -> None:
     """Owners that were decided by the schema of before the change would be wrong, and no one would hear of it."""
