@@ -81,14 +81,14 @@ async def test_every_yes_is_true_and_every_no_has_a_reason(shared: World, first:
 async def test_the_command_replays_a_seed_and_breaks_a_guard(shared: World, capsys: pytest.CaptureFixture[str]) -> None:
     """docs/histories.md sends whoever sees a wrong answer to -v, and whoever doubts the judge to --broken."""
     command = replace(COMMAND, run=partial(run_seeds, shared))
-    assert await exit_code(command, "2", "-v") == 0
+    assert await exit_code(command, "1", "-v") == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("seed ") and any(line.startswith("    ") for line in shown)
     assert "1 seeds: 1 ok, 0 failed" in shown
 
-    assert await exit_code(command, "2", "--broken", "believe-stored-versions") == 1
+    assert await exit_code(command, "1", "--broken", "believe-stored-versions") == 1
     shown = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("    WRONG: ") for line in shown) and "failed: 2" in shown
+    assert any(line.startswith("    WRONG: ") for line in shown) and "failed: 1" in shown
 
 
 @pytest.mark.apiserver
