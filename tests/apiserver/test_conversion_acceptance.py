@@ -167,7 +167,7 @@ async def compared(cluster: HttpCluster, spoiled: Spoiled, change: Change, reply
         found = (await cluster.get(V1ALPHA1, "a", "default")).json()
         said = ""
     except ApiError as error:
-        found, said = None, error.said.removeprefix(_KEY).removeprefix(_BEFORE)
+        found, said = None, error.said.removeprefix(_BEFORE).removeprefix(_KEY)
     ours, accepted = spoiled.judged()
     ours = one_line(ours)
     if said or ours:
