@@ -48,7 +48,6 @@ def test_quick_run(tmp_path):
         "1 shard: writes per object": 1.0,
         "2 shards: writes per object": 1.0,
         "4 shards: writes per object": 1.0,
-        "restow migrate: writes per object": 1.0,
         "strategy Webhook: writes per object": 1.0,
         "strategy Webhook, conversions in process: writes per object": 1.0,
         "combined patch: writes per object": 1.0,
