@@ -76,6 +76,9 @@ async def kind(cluster: HttpCluster, etcd: Etcd, group: str) -> AsyncIterator[Tw
     """Not installed yet."""
     made = TwoVersions(cluster, etcd, group)
     yield made
+    for found in (await made.stored()).values():
+        if found["apiVersion"] == f"{group}/v0":  # else the CRD could not go, and others would find it
+            await made.store(found | {"apiVersion": f"{group}/v1"})
     await made.remove()
 
 
