@@ -57,7 +57,7 @@ MEMBERS: dict[str, tuple[Document, dict[str, Document], bool]] = {
 
 
 async def populate(kind: Kind) -> None:
-    """Objects of alice, and one that nobody tracks, stored at v1alpha1, which declares all but the default."""
+    """Objects of alice, and one without managedFields, stored at v1alpha1, which declares all but the default."""
     await kind.change(ruled(kind, {}) | {"spec": ruled(kind, {})["spec"] | {"versions": _at_first(kind)}})
     for name in ("w0", "w1", "w2"):
         spec = {"size": 5, "labels": {"a": "b"}, "inner": {"a": 1}}

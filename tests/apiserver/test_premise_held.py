@@ -1,4 +1,4 @@
-"""A server that lagged may have a request under way that began then, also if nobody saw that it lagged."""
+"""A server that lagged may still have a request under way that began then, even if restow never saw the lag."""
 
 from __future__ import annotations
 
