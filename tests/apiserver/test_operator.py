@@ -195,9 +195,8 @@ async def test_controllers_that_cannot_work_begin_again(
     await profile(cluster, "a")
     await World(cluster).says("CloudProfile", "a", v1_31_2="supported", v1_30_5="deprecated")
 
-    lease = (await cluster.get(LEASES, LEASE, "default")).json()
-    lease["spec"] |= {"holderIdentity": "thief", "leaseDurationSeconds": 3}
-    await cluster.replace(LEASES, LEASE, json.dumps(lease).encode(), "default")
+    theft = json.dumps({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3}}).encode()
+    await cluster.patch(LEASES, LEASE, theft, "default", patch_type=PatchType.MERGE)
     await until(lambda: said(operator, "lost the lead"), "it goes on without the lease")
     await profile(cluster, "b")
     await World(cluster).says("CloudProfile", "b", v1_31_2="supported", v1_30_5="deprecated")
