@@ -8,10 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from restow.conversion.certificates import WiringRefused, unwire
+from restow.conversion.certificates import Address, Url, WiringRefused, unwire
+from restow.conversion.operate.revisions import RevisionRecord
+from restow.conversion.operate.wiring import WiringGate
+from restow.crds import Crd
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import KubeError
+from restow.kube.resources import CRDS
 from restow.migrator import (
     CrdReport,
     ManagedFields,
@@ -35,6 +39,11 @@ _DISCOVERY = 3  # slashes in the path of a version's discovery document
 _SETTLE_S = 2.0
 _PATIENCE = 16
 """Looks at discovery in one run, after which it is one that waits for a server that lags."""
+
+
+def _somewhere(path: str) -> Address:
+    """Return an address, which no removal of a webhook needs."""
+    return Url(f"https://127.0.0.1{path}")
 
 
 class _Waits(random.Random):
@@ -163,9 +172,14 @@ class Runner:
             self._stop.set()
 
     async def unwire(self) -> str:
-        """Take the webhook away, as ``restow unwire``; return how it ended."""
+        """Take the webhook away: as the operator after a deletion of rules, or else as ``restow unwire``."""
         self.route = Route.BALANCED
+        gate = WiringGate(self.cluster, _somewhere, may_be_stored)
         try:
+            crd = Crd.from_document((await self.cluster.get(CRDS, self._name)).json())
+            if crd.strategy == "Webhook" and not await gate.needed((crd,)):
+                await gate.undo(crd, RevisionRecord(crd.name))
+                return UNWIRED
             done = await unwire(self.cluster, self._name, may_be_stored)
         except (WiringRefused, KubeError) as refused:
             return f"refused: {refused}"
