@@ -49,11 +49,17 @@ def lost(before: Document, after: Document, wired: Collection[bool]) -> str:
     Args:
         before, after: the object as etcd has it.
         wired: whether the webhook was asked, at each of the times in between. An entry at another version than the
-            object's is left out if that changed: it does not say which field it means.
+            object's is left out if that changed: it does not say which field it means. Its owner is not judged
+            either if the entry is in ``after``.
     """
     had, has = _owned(before, wired), _owned(after, wired)
     there = set(_values(after["spec"]))
+    unclear = {
+        _owner(entry) for entry in after["metadata"].get("managedFields", ()) if _is_unclear(after, entry, wired)
+    }
     for owner, values in had.items():
+        if owner in unclear:
+            continue
         if gone := sorted(map(str, (values & there) - has.get(owner, frozenset()))):
             return f"{owner[0]} ({owner[1]}) no longer owns {', '.join(gone)}"
     return ""
@@ -62,14 +68,22 @@ def lost(before: Document, after: Document, wired: Collection[bool]) -> str:
 def _owned(found: Document, wired: Collection[bool]) -> dict[Owner, frozenset[Any]]:
     owned: dict[Owner, frozenset[Any]] = {}
     for entry in found["metadata"].get("managedFields", ()):
-        stored, version = (each["apiVersion"].rpartition("/")[2] for each in (found, entry))
-        if entry["manager"] == _NO_OWNER or (stored != version and len(set(wired)) > 1):
+        if entry["manager"] == _NO_OWNER or _is_unclear(found, entry, wired):
             continue
+        stored, version = (each["apiVersion"].rpartition("/")[2] for each in (found, entry))
         spec = rotated(found["spec"], stored, version) if any(wired) else found["spec"]
-        owner = (entry["manager"], entry["operation"], entry.get("subresource", ""))
+        owner = _owner(entry)
         values = frozenset(_under(entry["fieldsV1"].get("f:spec", {}), spec))
         owned[owner] = owned.get(owner, frozenset()) | values
     return owned
+
+
+def _is_unclear(found: Document, entry: Document, wired: Collection[bool]) -> bool:
+    return len(set(wired)) > 1 and found["apiVersion"] != entry["apiVersion"]
+
+
+def _owner(entry: Document) -> Owner:
+    return entry["manager"], entry["operation"], entry.get("subresource", "")
 
 
 def _under(fields: Document, value: Any) -> Iterator[Any]:

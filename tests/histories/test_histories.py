@@ -195,6 +195,7 @@ async def test_what_a_lost_owner_is_judged_by() -> None:
         (renamed, {"alice": "v2:p2"}, {True}, "bob"),
         (renamed, {"alice": "v2:p2"}, {True, False}, ""),
         (renamed, {"alice": "v2:p1"}, {True, False}, "alice"),
+        (renamed, {"alice": "v1:p1", "bob": "v2:color"}, {True, False}, ""),
     ):
         assert lost(before, stored("v2", spec, owned), wired).partition(" ")[0] == who, (spec, owned, wired)
     assert shown_wrongly(before, ["v1"]) == [] and shown_wrongly(before, ["v1", "v2"]) == ["v2"]
