@@ -19,6 +19,7 @@ __all__ = [
     "LEASES",
     "NAMESPACES",
     "SELF_SUBJECT_ACCESS_REVIEWS",
+    "SUBJECT_ACCESS_REVIEWS",
     "Object",
     "Resource",
     "qualified_name",
@@ -86,3 +87,4 @@ ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespace
 EVENTS = Resource("events.k8s.io", "v1", "events", namespaced=True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
 SELF_SUBJECT_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
+SUBJECT_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)

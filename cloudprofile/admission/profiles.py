@@ -18,9 +18,6 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final
-
-import msgspec
 
 from restow.cloudprofile.admission.responses import ALLOWED, Responder, warned
 from restow.cloudprofile.capabilities import in_step
@@ -40,16 +37,15 @@ from restow.cloudprofile.shoots.profile import deleting_parent_findings
 from restow.cloudprofile.validation.supported import VersionKey
 from restow.conversion import Graph
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
+from restow.conversion.server.rights import holds
 from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
-from restow.kube.resources import Resource
 
 __all__ = [
     "SyncCapabilities",
     "ValidateCloudProfile",
     "ValidateNamespacedCloudProfile",
     "WarnOldClient",
-    "review_body",
     "review_verb",
 ]
 
@@ -138,48 +134,14 @@ def _keeps_spec(new: Object, old: Object | None) -> bool:
     return old is not None and spec_of(new) == spec_of(old)
 
 
-_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
-_encode = msgspec.json.Encoder().encode
-
-
-class _SubjectAccessReviewStatus(msgspec.Struct, frozen=True):
-    allowed: bool
-
-
-class _SubjectAccessReview(msgspec.Struct, frozen=True):
-    status: _SubjectAccessReviewStatus
-
-
-_decoder = msgspec.json.Decoder(_SubjectAccessReview)
-
-
-def review_body(request: AdmissionRequest, verb: str) -> dict[str, Any]:
-    """Return the SubjectAccessReview that asks for a verb on the NamespacedCloudProfile of a request."""
-    user = request.user_info
-    attributes = {
-        "group": NAMESPACED_CLOUD_PROFILES.group,
-        "version": NAMESPACED_CLOUD_PROFILES.version,
-        "resource": NAMESPACED_CLOUD_PROFILES.plural,
-        "namespace": request.namespace,
-        "name": request.name,
-        "verb": verb,
-    }
-    asked = {"user": user.username, "groups": user.groups, "uid": user.uid, "extra": user.extra}
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {**{name: value for name, value in asked.items() if value}, "resourceAttributes": attributes},
-    }
-
-
 async def review_verb(cluster: Cluster, request: AdmissionRequest, verb: str) -> AdmissionResponse:
     """Refuse a request whose user does not hold a verb.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    reply = await cluster.create(_REVIEWS, _encode(review_body(request, verb)))
-    if reply.decode(_decoder).status.allowed:
+    resource = NAMESPACED_CLOUD_PROFILES
+    if await holds(cluster, request.user_info, verb, resource, request.name, request.namespace):
         return ALLOWED
     place = f'in the namespace "{request.namespace}"'
     message = (

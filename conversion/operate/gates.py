@@ -26,6 +26,7 @@ __all__ = [
     "CONFLICT",
     "FORBIDDEN",
     "GATES",
+    "NOT_OPEN",
     "READY",
     "REHEARSED",
     "SERVING",
@@ -49,8 +50,13 @@ READY: Final = "Ready"
 CONFLICT: Final = "Conflict"
 GATES: Final = (ANALYZED, REHEARSED, SERVING, WIRED)
 
-#: The reason of a gate for which the operator lacks a right.
+#: The reason of a gate for which the operator, or whoever wrote the rules, lacks a right.
 FORBIDDEN: Final = "Forbidden"
+#: What to do about a CRD that the operator may not read.
+NOT_OPEN: Final = (
+    "The operator's administrator has not opened this CRD to rules: the chart opens those in conversions.targets, and "
+    "`restow rbac --for conversions --crd <name>` prints the rights"
+)
 
 #: Reasons of a gate in progress: no Event is written for them.
 _ON_THE_WAY: Final = frozenset(

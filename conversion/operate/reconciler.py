@@ -23,6 +23,7 @@ from restow.conversion.certificates import WiringRefused
 from restow.conversion.certificates.need import MayBeStored
 from restow.conversion.certificates.wiring.crd import composite_of
 from restow.conversion.operate import gates
+from restow.conversion.operate.declarations import Declarations
 from restow.conversion.operate.gates import Gate, listed, mistakes, target_of
 from restow.conversion.operate.members import LeasesOfReplicas
 from restow.conversion.operate.records import Records
@@ -108,6 +109,7 @@ class RulesReconciler:
         self._rules = RulesByTarget()
         self._analyses: dict[str, _Analysis] = {}
         self._records = Records(cluster, namespace)
+        self._declarations = Declarations(cluster, namespace, clock)
         self._rehearsals = Rehearsals(cluster, clock)
         self._claims: dict[str, str] = {}  # the rules that convert claims, by the name of the claims' CRD
         self._wiring = WiringGate(cluster, at, may_be_stored, obstacle)
@@ -210,8 +212,8 @@ class RulesReconciler:
     async def _pass(self, document: Mapping[str, Any], passed: list[Gate]) -> Assessment:
         """Take the object through the gates; add each one that it passes to ``passed``."""
         name, target = document["metadata"]["name"], target_of(document)
-        found = await self._mistakes(document)
         if target is None:
+            found = await self._mistakes(document)
             return Assessment((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
         self._rules.wait(name)  # before the search, because the CRD may be created meanwhile
         try:
@@ -220,8 +222,16 @@ class RulesReconciler:
                 self._rules.wait_no_more(name)
         except CrdError as error:
             return Assessment((Gate(gates.ANALYZED, False, "BadCRD", str(error)),), after=_LATER)
+        except Forbidden as error:
+            said = f"{error}. {gates.NOT_OPEN}"
+            return Assessment((Gate(gates.ANALYZED, False, gates.FORBIDDEN, said),), after=_LATER, keeps=True)
         record = None if crd is None else await self._records.read(crd.name)
         crd_name = "" if crd is None else crd.name
+        lacks = await self._declarations.lacks(document, crd_name)
+        self._rules.set_aside(name, aside=bool(lacks))
+        if lacks:
+            return Assessment((Gate(gates.ANALYZED, False, gates.FORBIDDEN, lacks),), crd_name, record)
+        found = await self._mistakes(document)
         if (older := self._rules.older(name)) is not None:
             said = f"{older} is older and counts for {target[1]}.{target[0]}; delete one of both"
             conflict = Gate(gates.CONFLICT, True, "OlderRules", said)
@@ -375,6 +385,7 @@ class RulesReconciler:
             if (obstacle := await self._undo(document, crd, record)) is not None:
                 return Assessment((*_all_passed_but_wired(), obstacle[0]), record.crd, record, obstacle[1])
             await self._records.drop(record.crd)
+        await self._declarations.drop(name)
         self._forget(name)
         finalizers = [each for each in document["metadata"]["finalizers"] if each != FINALIZER]
         await self._set_finalizers(document, finalizers)

@@ -33,6 +33,7 @@ from restow.crds import Crd, CrdError
 __all__ = [
     "BREAK_GLASS",
     "CONFIGURATION",
+    "DECLARED",
     "FINALIZER",
     "LABEL",
     "Report",
@@ -51,6 +52,8 @@ CONFIGURATION: Final = "restow-conversionrules"
 FINALIZER: Final = "restow.dev/conversions"
 #: This annotation, with any value, allows a deletion although the CRD still needs its webhook.
 BREAK_GLASS: Final = "restow.dev/delete-although-needed"
+#: A new value of this annotation declares rules once more (``declarations``).
+DECLARED: Final = "restow.dev/declared"
 LABEL: Final = "restow.dev/conversions"
 
 _PREFIX: Final = "restow-conversions."

@@ -5,42 +5,52 @@ A ``ConversionRules`` object names group and kind; a CRD is named after its plur
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import NotFound
+from restow.kube.errors import Forbidden, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS
 
 __all__ = ["CrdFinder", "RulesByTarget"]
 
 _PAGE: Final = 500
-#: After how many seconds the names of CRDs are listed again: thousands of rules may search at the same moment.
-_FRESH_S: Final = 5.0
+
+
+class _Seen(NamedTuple):
+    """A CRD's kind, and the uid and the generation that had it."""
+
+    kind: str
+    of: tuple[str, int]
 
 
 @dataclass(slots=True)
 class CrdFinder:
     """Reads CRDs by group and kind, and remembers the name under which each was found.
 
-    A search reads each CRD of the group once, whatever the number of searches: kinds are remembered until ``changed``.
+    A search reads each CRD of the group once, whatever the number of searches: kinds are remembered until a CRD is
+    another one, or has another generation, or until ``changed``.
+
+    The names of CRDs are listed again after ``fresh_s`` seconds: thousands of rules may search at the same moment.
     """
 
     cluster: Cluster
     clock: Clock = SYSTEM_CLOCK
+    fresh_s: float = 5.0
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
-    _kinds: dict[str, str] = field(default_factory=dict)
-    _listed: tuple[float, dict[str, None]] | None = None
+    _kinds: dict[str, _Seen] = field(default_factory=dict)
+    _listed: tuple[float, dict[str, tuple[str, int] | None]] | None = None
 
     async def find(self, group: str, kind: str) -> Crd | None:
         """Return the current CRD; None if the cluster has none.
 
         Raises:
             CrdError: a CRD of the group is malformed.
+            Forbidden: it is not found, and the operator may not read a CRD of the group.
             KubeError: the API server refuses a request, or cannot be reached.
         """
         known = self._names.get((group, kind))
@@ -49,37 +59,46 @@ class CrdFinder:
             if crd is not None and crd.kind == kind:
                 return crd
             del self._names[group, kind]
-        for name in tuple(await self._all()):
-            if name.partition(".")[2] != group or self._kinds.get(name, kind) != kind:
+        denied: Forbidden | None = None
+        for name, listed in tuple((await self._all()).items()):
+            seen = self._kinds.get(name)
+            if name.partition(".")[2] != group or (seen and seen.of == listed and seen.kind != kind):
                 continue
-            crd = await self._read(name)
+            try:
+                crd = await self._read(name)
+            except Forbidden as error:  # rules may be for other CRDs of the group
+                denied = denied or error
+                continue
             if crd is not None:
                 self._names[group, crd.kind] = name
                 if crd.kind == kind:
                     return crd
+        if denied is not None:
+            raise denied
         return None
 
     def changed(self, name: str) -> tuple[str, str] | None:
         """Record that a CRD was written or deleted; return the group and kind for which it was found, if any."""
         if self._listed is not None:  # a new CRD, for which rules may wait, is younger than the list of names
             self._listed[1][name] = None
-        kind = self._kinds.pop(name, None)
-        return None if kind is None else (name.partition(".")[2], kind)
+        seen = self._kinds.pop(name, None)
+        return None if seen is None else (name.partition(".")[2], seen.kind)
 
     async def _read(self, name: str) -> Crd | None:
         try:
             crd = Crd.from_document((await self.cluster.get(CRDS, name)).json())
         except NotFound:
             return None
-        self._kinds[name] = crd.kind
+        self._kinds[name] = _Seen(crd.kind, (crd.uid, crd.generation))
         return crd
 
-    async def _all(self) -> Iterable[str]:
+    async def _all(self) -> Mapping[str, tuple[str, int] | None]:
         now = self.clock.monotonic()
-        if self._listed is not None and now - self._listed[0] < _FRESH_S:
+        if self._listed is not None and now - self._listed[0] < self.fresh_s:
             return self._listed[1]
         pages = list_pages(self.cluster, CRDS, limit=_PAGE, metadata_only=True)
-        names = dict.fromkeys([item["metadata"]["name"] async for page in pages for item in page])
+        found = [item["metadata"] async for page in pages for item in page]
+        names: dict[str, tuple[str, int] | None] = {each["name"]: (each["uid"], each["generation"]) for each in found}
         self._listed = (now, names)
         return names
 
@@ -88,10 +107,11 @@ class RulesByTarget:
     """The names of ``ConversionRules`` objects for each kind, with their ages.
 
     The oldest object for a kind counts. One that is being deleted, and that the CRD still needs, hands over to the
-    next one: from then on it is not the oldest any more.
+    next one: from then on it is not the oldest any more. Neither is one that nobody may have declared.
     """
 
     def __init__(self) -> None:
+        self._aside: set[str] = set()
         self._deleting: set[str] = set()
         self._handing_over: set[str] = set()
         self._targets: dict[str, tuple[str, str]] = {}
@@ -111,6 +131,7 @@ class RulesByTarget:
         """Forget an object."""
         self._deleting.discard(name)
         self._handing_over.discard(name)
+        self._aside.discard(name)
         target = self._targets.get(name)
         if target is not None:
             self.wait_no_more(name)
@@ -126,18 +147,24 @@ class RulesByTarget:
     def older(self, name: str) -> str | None:
         """Return the name of older rules for the same kind; None if there are none."""
         ages = self._ages[self._targets[name]]
-        first = min((age for each, age in ages.items() if each not in self._handing_over), default=ages[name])
+        gone = self._handing_over | self._aside
+        first = min((age for each, age in ages.items() if each not in gone), default=ages[name])
         return first[1] if first < ages[name] else None
 
     def hand_over(self, name: str) -> str | None:
         """Let the next oldest object for the same kind count; return its name, or None if there is none."""
         ages = self._ages.get(self._targets.get(name, ("", "")), {})
-        others = [age for each, age in ages.items() if each != name and each not in self._deleting]
+        gone = {name} | self._deleting | self._aside
+        others = [age for each, age in ages.items() if each not in gone]
         if not others:
             self._handing_over.discard(name)
             return None
         self._handing_over.add(name)
         return min(others)[1]
+
+    def set_aside(self, name: str, *, aside: bool) -> None:
+        """Record whether an object counts: one that its author may not have been allowed to write does not."""
+        (self._aside.add if aside else self._aside.discard)(name)
 
     def wait(self, name: str) -> None:
         """Record that the CRD of an object was not found yet."""

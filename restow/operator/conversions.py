@@ -20,7 +20,7 @@ from restow.conversion.certificates.ca import CertificateDetails, CertificateKee
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
 from restow.conversion.model.errors import WiringProblem
-from restow.conversion.operate.admission import STEP, admit_rules, configuration
+from restow.conversion.operate.admission import STEP, AdmitRules, configuration
 from restow.conversion.operate.members import Membership, unique_replica
 from restow.conversion.operate.reconciler import RulesReconciler
 from restow.conversion.operate.replica import Replica
@@ -81,7 +81,7 @@ class _Conversions:
         restoring, refusing = self._steps
         self._webhook = WebhookServer(
             {},
-            validating={STEP: admit_rules, REFUSING.name: refusing},
+            validating={STEP: AdmitRules(cluster, self._namespace, settings.clock), REFUSING.name: refusing},
             mutating={RESTORING.name: restoring},
             clients=settings.clients,
             limits=settings.limits,

@@ -12,12 +12,11 @@ from restow.controlplane.users import ClusterUser
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import Invalid
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import CRDS, SUBJECT_ACCESS_REVIEWS, Resource
 from tests.apiserver.kind import Kind, until
 
 _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
-_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Access:
         asked = {"group": right.group, "resource": plural, "subresource": subresource, "verb": verb}
         attributes = asked | {"name": right.name, "namespace": namespace or ""}
         review = {"spec": {"user": user.name, "groups": ["system:authenticated"], "resourceAttributes": attributes}}
-        answer = (await self._cluster.create(_REVIEWS, json.dumps(review).encode())).json()
+        answer = (await self._cluster.create(SUBJECT_ACCESS_REVIEWS, json.dumps(review).encode())).json()
         return bool(answer["status"]["allowed"])
 
     async def refuse_updates(self, kind: Kind, version: str, names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ import yaml
 from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.errors import Conflict, NotFound
-from restow.kube.resources import NAMESPACES, Resource
+from restow.kube.resources import NAMESPACES, SUBJECT_ACCESS_REVIEWS, Resource
 from restow.rbac import Grant, ServiceAccount, manifests, plain
 from tests.apiserver.kind import until
 
@@ -28,7 +28,6 @@ RESOURCES = {
     "ClusterRole": Resource(_RBAC, "v1", "clusterroles", namespaced=False),
     "ClusterRoleBinding": Resource(_RBAC, "v1", "clusterrolebindings", namespaced=False),
 }
-_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -99,7 +98,9 @@ class Accounts:
         if grant.resource.startswith("/"):
             about = {"nonResourceAttributes": {"path": grant.resource, "verb": grant.verb}}
         review = {"spec": {"user": account.user, "groups": groups, **about}}
-        return bool((await self.cluster.create(_REVIEWS, json.dumps(review).encode())).json()["status"]["allowed"])
+        return bool(
+            (await self.cluster.create(SUBJECT_ACCESS_REVIEWS, json.dumps(review).encode())).json()["status"]["allowed"]
+        )
 
     async def namespace(self, name: str) -> None:
         """Make sure that there is one."""

@@ -100,7 +100,8 @@ class Jobs:
         return found
 
     async def declare(self, document: Document) -> Document:
-        """Create the rules."""
+        """Create the rules, once API servers ask the admission step, so that the answer about the user is recorded."""
+        await until(lambda: admission_answers(self), "admission is not called")
         declared: Document = (await self.cluster.create(CONVERSION_RULES, json.dumps(document).encode())).json()
         return declared
 
@@ -275,7 +276,6 @@ async def test_a_wrong_change_never_serves(cluster: HttpCluster, jobs: Jobs, rep
     good = (await jobs.status())["served"]
 
     typo = jobs.rules({"duratoin": {"spoke": "spec.timeoutSeconds"}})
-    await until(lambda: admission_answers(jobs), "admission is not called")
     with pytest.raises(ApiError, match=r"/spec/spokes/0/rules/0/duratoin: there is no rule duratoin"):
         await jobs.change(typo)
 

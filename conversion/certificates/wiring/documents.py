@@ -56,6 +56,7 @@ def webhook_document(
     failure_policy: Literal["Fail", "Ignore"] = "Fail",
     seconds: int = 10,
     condition: Mapping[str, str] | None = None,
+    side_effects: Literal["None", "NoneOnDryRun"] = "None",
 ) -> Json:
     """Return one webhook of a configuration; ``config`` is its ``clientConfig``."""
     document = {
@@ -64,7 +65,7 @@ def webhook_document(
         "rules": [*rules],
         "matchPolicy": match_policy,
         "failurePolicy": failure_policy,
-        "sideEffects": "None",
+        "sideEffects": side_effects,
         "timeoutSeconds": seconds,
         "admissionReviewVersions": ["v1"],
     }

@@ -1,0 +1,162 @@
+"""Who may declare the conversions of a CRD, and the record of the users that were asked about.
+
+Whoever declares the conversions of a kind decides what its readers see. So a user needs a right on the CRD: to update
+or patch it, or the verb ``convert``, which only restow knows, as only RBAC knows ``bind`` and ``escalate``. Admission
+asks the API server about the sender of each new spec, and records in a ConfigMap of the operator's namespace whose spec
+was allowed. The leader reads nothing for a spec without such an answer, and wires nothing. Where the step is not
+installed, or not called, there is no answer.
+
+An answer names the object's uid, which nobody knows before the object is there: an answer that somebody gets by a
+forged review of a future object does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.model.values import canonical, plain
+from restow.conversion.operate.revisions import DECLARED, LABEL
+from restow.kube import Cluster, PatchType
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.errors import AlreadyExists, NotFound
+from restow.kube.resources import CONFIG_MAPS, CRDS
+
+__all__ = ["EVERY", "VERBS", "Answer", "Declarations", "declaration_name", "digest_of", "needed"]
+
+#: The verbs on the CRD; one of them suffices.
+VERBS: Final = ("update", "patch", "convert")
+#: In the place of a CRD's name: the user may change every CRD.
+EVERY: Final = "*"
+
+_PREFIX: Final = "restow-declared."
+_LONGEST: Final = 253
+#: How many answers are kept for one object.
+_KEPT: Final = 8
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The user ``user`` may declare the conversions of ``crd``; ``uid`` is that of the rules."""
+
+    uid: str
+    crd: str
+    user: str
+    at: str = ""
+
+
+def declaration_name(rules: str) -> str:
+    """Return the name of the ConfigMap for rules."""
+    name = f"{_PREFIX}{rules}"
+    return name if len(name) <= _LONGEST else f"{_PREFIX}{hashlib.sha256(rules.encode()).hexdigest()}"
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Return the name of a document's spec."""
+    return hashlib.sha256(canonical(plain(document.get("spec")))).hexdigest()[:32]
+
+
+def needed(crd: str) -> str:
+    """Return which rights allow to declare the conversions of a CRD, and the line of RBAC for the least of them."""
+    named = (
+        f"{CRDS.full_name} {crd}"
+        if crd != EVERY
+        else f"all {CRDS.full_name}, because the operator finds no CRD of the kind"
+    )
+    names = f", resourceNames: [{crd}]" if crd != EVERY else ""
+    line = f"{{apiGroups: [{CRDS.group}], resources: [{CRDS.plural}]{names}, verbs: [convert]}}"
+    return f"one of the verbs {', '.join(VERBS)} on {named}. In RBAC: {line}"
+
+
+@dataclass(slots=True)
+class Declarations:
+    """The answers in a namespace."""
+
+    cluster: Cluster
+    namespace: str
+    clock: Clock = SYSTEM_CLOCK
+    _known: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+
+    async def add(self, rules: str, digest: str, uid: str, crd: str, user: str, *, keeps: str | None = None) -> None:
+        """Record that a user was allowed to declare a spec; ``keeps`` is the digest of the spec before.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        answer = Answer(uid, crd, user, self.clock.now().isoformat())
+        name, data = declaration_name(rules), {digest: msgspec.json.encode(answer).decode()}
+        try:
+            found = await self._patch(name, data)
+        except NotFound:
+            whole = {"metadata": {"name": name, "labels": {LABEL: "declared"}}, "data": {"rules": rules, **data}}
+            try:
+                await self.cluster.create(CONFIG_MAPS, msgspec.json.encode(whole), self.namespace)
+                return
+            except AlreadyExists:  # another replica has created it
+                found = await self._patch(name, data)
+        answers = _answers(found)
+        oldest = sorted(answers.keys() - {digest, keeps}, key=lambda each: answers[each].at)
+        if excess := oldest[: max(0, len(answers) - _KEPT)]:
+            await self._patch(name, dict.fromkeys(excess))
+
+    async def lacks(self, document: Mapping[str, Any], crd: str) -> str:
+        """Return why a spec may not be served; empty if its sender was allowed to declare it.
+
+        ``crd`` is the name of the target's CRD, empty while there is none.
+
+        Raises:
+            KubeError: the API server refuses the request, or cannot be reached.
+        """
+        name, uid = document["metadata"]["name"], document["metadata"]["uid"]
+        digest = digest_of(document)
+        if self._known.get(name) == (uid, digest, crd):
+            return ""
+        try:
+            reply = await self.cluster.get(CONFIG_MAPS, declaration_name(name), self.namespace)
+            answer = _answers(reply.json()).get(digest)
+        except NotFound:
+            answer = None
+        if answer is None or answer.uid != uid:
+            said = "no user was asked about when these rules were written"
+        elif crd and answer.crd not in (crd, EVERY):
+            said = f"the user {json.dumps(answer.user)} was asked about for {answer.crd}, which is another CRD"
+        else:
+            self._known[name] = (uid, digest, crd)
+            return ""
+        return (
+            f"{said}, so nothing reads them. To declare them takes {needed(crd or EVERY)}. A user who has that "
+            f'declares these rules by `kubectl annotate conversionrules {name} {DECLARED}="$(date +%s)" --overwrite`'
+        )
+
+    async def drop(self, rules: str) -> None:
+        """Delete the answers for rules that are going.
+
+        Raises:
+            KubeError: the API server refuses the request, or cannot be reached.
+        """
+        self._known.pop(rules, None)
+        try:
+            await self.cluster.delete(CONFIG_MAPS, declaration_name(rules), self.namespace)
+        except NotFound:
+            return
+
+    async def _patch(self, name: str, data: Mapping[str, str | None]) -> Mapping[str, Any]:
+        body = msgspec.json.encode({"data": data})
+        reply = await self.cluster.patch(CONFIG_MAPS, name, body, self.namespace, patch_type=PatchType.MERGE)
+        found: Mapping[str, Any] = reply.json()
+        return found
+
+
+def _answers(document: Mapping[str, Any]) -> dict[str, Answer]:
+    """Return the answers of a ConfigMap by the digests of the specs; what is malformed counts as absent."""
+    found = {}
+    for name, text in (document.get("data") or {}).items():
+        try:
+            found[name] = msgspec.json.decode(text, type=Answer)
+        except msgspec.MsgspecError:
+            continue
+    return found
