@@ -15,10 +15,18 @@ from restow.conversion.certificates.wiring.clientconfig import Service, Url
 from restow.conversion.certificates.wiring.crd import COMPOSITES
 from restow.conversion.certificates.wiring.documents import refusal_name, stash_name
 from restow.conversion.operate.revisions import CONFIGURATION as RULES_CONFIGURATION
-from restow.conversion.operate.revisions import record_name
 from restow.crds import conversionrules
 from restow.crds.conversionrules import CONVERSION_RULES
-from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, NAMESPACES, Resource
+from restow.kube.resources import (
+    CONFIG_MAPS,
+    CRDS,
+    ENDPOINT_SLICES,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    SUBJECT_ACCESS_REVIEWS,
+    Resource,
+)
 from restow.migrator import Engine
 from restow.migrator.requests.native import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
@@ -286,10 +294,11 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
             yield from _on_objects(asked, target, "list", why=why)
     else:
         yield Grant("*", "*", "list", f"{why}. Name the kinds (--crd) to narrow this")
-    for verb in ("list", "watch", "get", "create", "patch"):
-        yield _in(asked.home, CONFIG_MAPS, verb, "keep the last good rules, and what replicas report of them")
-    for record in [record_name(name) for name in asked.crds] or [""]:
-        yield _in(asked.home, CONFIG_MAPS, "delete", "remove them with the rules", record)
+    why = "admission: whether whoever writes rules may change their CRD"
+    yield _on(SUBJECT_ACCESS_REVIEWS, "create", why)
+    for verb in ("list", "watch", "get", "create", "patch", "delete"):
+        why = "keep the last good rules, who declared them, and what replicas report of them"
+        yield _in(asked.home, CONFIG_MAPS, verb, why)
     for verb in ("list", "create", "patch"):
         yield _in(asked.home, LEASES, verb, "know which replicas live: each renews a Lease of its own")
     without = "they stay, and the leader waits 15 s for a replica that has ended"
@@ -325,7 +334,7 @@ def _admits() -> Iterator[Grant]:
     for resource in (NAMESPACED_CLOUD_PROFILES, SHOOTS):
         yield _on(resource, "list", "admission: who uses what is to go")
     why = "admission: whether the user holds a custom verb like modify-spec-kubernetes"
-    yield Grant("authorization.k8s.io", "subjectaccessreviews", "create", why)
+    yield _on(SUBJECT_ACCESS_REVIEWS, "create", why)
 
 
 def _elects(asked: Asked, lease: str, who: str) -> Iterator[Grant]:

@@ -56,9 +56,11 @@ class Access:
         self._cluster = cluster
         self._made: list[tuple[Resource, str, str | None]] = []
 
-    async def user(self, name: str, *rights: Right, namespace: str | None = None) -> ClusterUser:
+    async def user(
+        self, name: str, *rights: Right, namespace: str | None = None, groups: tuple[str, ...] = ()
+    ) -> ClusterUser:
         """A user with these rights and no other, everywhere or in one namespace; waits until they are in force."""
-        user = self._plane.user(name)
+        user = self._plane.user(name, groups)
         if rights:
             await self.grant(user, *rights, namespace=namespace)
         return user

@@ -8,10 +8,12 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from restow.controlplane.binaries import find_binaries
 from restow.controlplane.users import ClusterUser
 from restow.conversion.certificates.ca.store import SECRETS
 from restow.conversion.operate.declarations import declaration_name
@@ -21,11 +23,13 @@ from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import PatchType, connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, Forbidden, NotFound
-from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, NAMESPACES
+from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, NAMESPACES, Resource
 from restow.operator.process import install_crds
 from tests.apiserver.access import Access, Right
 from tests.apiserver.kind import Document, until
-from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas, gone, jobs, replicas
+from tests.apiserver.operators import ROOT
+from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas, admission_answers, gone, jobs, replicas
+from tests.docs.blocks import parse
 
 __all__ = ["jobs", "replicas"]
 
@@ -42,9 +46,10 @@ class People:
         self._open = AsyncExitStack()
         self.users: dict[str, ClusterUser] = {}
 
-    async def join(self, name: str, *rights: Right) -> HttpCluster:
+    async def join(self, name: str, *rights: Right, groups: tuple[str, ...] = ()) -> HttpCluster:
         """Return a session of a new user."""
-        self.users[name] = user = await self._access.user(f"{name}.{self._group}", WRITES, *rights)
+        user = await self._access.user(f"{name}.{self._group}", WRITES, *rights, groups=groups)
+        self.users[name] = user
         return await self._open.enter_async_context(connect(user.kubeconfig))
 
     async def leave(self) -> None:
@@ -191,9 +196,7 @@ async def test_rules_from_before_an_upgrade_serve_on_and_can_be_declared(
     assert (await jobs.status())["served"]["generation"] == 1
     assert await jobs.spec("v1beta1", "a") == {"image": "good", "timeoutSeconds": 30}
     (command,) = re.findall(r"`(kubectl .*)`", told["message"])
-    environment = os.environ | {"KUBECONFIG": str(people.users["owner"].kubeconfig)}
-    process = await asyncio.create_subprocess_shell(command, env=environment, stdout=asyncio.subprocess.DEVNULL)
-    assert await process.wait() == 0
+    await kubectl(command, people.users["owner"].kubeconfig)
     await jobs.condition("Ready", "True")
     found = (await cluster.get(CONFIG_MAPS, declaration_name(jobs.name), "default")).json()["data"]
     (answer,) = (json.loads(text) for name, text in found.items() if name != "rules")
@@ -255,6 +258,7 @@ async def test_while_no_replica_answers_nothing_is_declared_and_everything_can_g
 ) -> None:
     """A spec that is stored while nobody is asked about could be declared by a forged review later on."""
     mallory = await people.join("mallory")
+    await jobs.create("v1", "a", image="good", timeout="30s")
     await jobs.declare(jobs.rules())
     await jobs.condition("Ready", "True")
     await replicas.started[0].stop()
@@ -266,6 +270,61 @@ async def test_while_no_replica_answers_nothing_is_declared_and_everything_can_g
     for change in changes:
         with pytest.raises(ApiError, match="failed calling webhook"):
             await change()
-    await cluster.delete(CONVERSION_RULES, jobs.name)
-    await patch(cluster, jobs.name, metadata={"finalizers": []})
+    await mallory.delete(CONVERSION_RULES, jobs.name)
+    await patch(mallory, jobs.name, metadata={"finalizers": []})
     assert await gone(cluster, jobs.name)
+    await replicas.start()
+
+    async def reads() -> bool:
+        try:
+            return await jobs.spec("v1beta1", "a") == {"image": "good", "timeoutSeconds": 30}
+        except ApiError:
+            return False
+
+    await until(reads, "what was served is not served any more")
+
+
+PAGE = "docs/conversions-in-cluster.md"
+
+
+async def test_the_commands_of_the_page(
+    cluster: HttpCluster, jobs: Jobs, replicas: Replicas, people: People, kubeconfig: Path
+) -> None:
+    """The page shows how a team gets the right, and how its rules are declared once more."""
+    here = f"tests/apiserver/{Path(__file__).name}"
+    blocks = parse(PAGE, (ROOT / PAGE).read_text(encoding="utf-8"))
+    grants, declares = (block.text for block in blocks if block.directives.get("tested by") == here)
+
+    async def run(text: str, config: Path) -> None:
+        await kubectl(text.replace("jobs.example.dev", jobs.name).replace("team-jobs", f"team-{jobs.group}"), config)
+
+    team = await people.join("team", groups=(f"team-{jobs.group}",))
+    try:
+        await until(lambda: admission_answers(jobs), "admission is not called")
+        await run(grants, kubeconfig)
+        await until(lambda: declares_now(Jobs(team, jobs.group)), "the right is not in force")
+        await jobs.condition("Ready", "True")
+        await run(declares, people.users["team"].kubeconfig)
+    finally:
+        for plural in ("clusterrolebindings", "clusterroles"):
+            await cluster.delete(Resource("rbac.authorization.k8s.io", "v1", plural, namespaced=False), "convert-jobs")
+
+
+async def kubectl(text: str, config: Path) -> None:
+    """Run commands of kubectl in a shell."""
+    folder = (await find_binaries(("kubectl",)))["kubectl"].parent
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": str(config)}
+    process = await asyncio.create_subprocess_shell(
+        text, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out.decode()
+
+
+async def declares_now(jobs: Jobs) -> bool:
+    """Create the rules, if their author may by now."""
+    try:
+        await jobs.cluster.create(CONVERSION_RULES, json.dumps(jobs.rules()).encode())
+    except Forbidden:
+        return False
+    return True

@@ -211,7 +211,7 @@ def test_an_uninstall_takes_the_webhook_out_of_the_crds_first(name: str, crds: t
         ),
         (
             (
-                *("--set", "conversions.enabled=true,conversions.crds=operator"),
+                *("--set", "conversions.enabled=true,conversions.crds=operator,conversions.targets={*}"),
                 *("--set", "conversions.crossplane=true,conversions.restoreStashes=true"),
                 *("--set", "conversions.refuseUnconvertible=true"),
             ),
@@ -256,6 +256,17 @@ def test_an_uninstall_takes_the_webhook_out_of_the_crds_first(name: str, crds: t
 def test_rights_of_other_values(flags: tuple[str, ...], command: Command, asked: Asked, helm: Helm) -> None:
     """What no values file shows."""
     assert rights(lasting(helm.render(*flags))) == rights(plain(manifests(grants([command], asked), "x")))
+
+
+def test_rules_are_for_no_crd_unless_one_is_opened(helm: Helm) -> None:
+    """An operator that may write every CRD by default is the way to every kind for whoever finds a way around it."""
+    flags = ("--set", "conversions.enabled=true,conversions.crossplane=true,conversions.restoreStashes=true")
+    more = "conversions.refuseUnconvertible=true"
+    none = rights(lasting(helm.render(*flags, "--set", more)))
+    one = rights(lasting(helm.render(*flags, "--set", f"{more},conversions.targets={{jobs.example.dev}}")))
+    assert none < one
+    assert all("jobs" in str(each) or "crossplane" in str(each) for each in one - none), one - none
+    assert not any("jobs" in str(each) or "crossplane" in str(each) for each in none)
 
 
 @pytest.mark.parametrize("name", ["migration-job", "operator-cert-manager"])

@@ -236,35 +236,43 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [create]
 {{- end -}}
 
-{{- /* Of `restow operator --conversions`; `targets` are the CRDs that rules may be for, all of them if empty. */ -}}
+{{- /* Of `restow operator --conversions`; `targets` are the CRDs that rules may be for: none if empty, all of them with "*". */ -}}
 {{- define "restow.rules.conversions" -}}
+{{- $all := has "*" .targets -}}
 - apiGroups: [restow.dev]
   resources: [conversionrules]
   verbs: [list, watch, get, patch]
 - apiGroups: [restow.dev]
   resources: [conversionrules/status]
   verbs: [patch]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [list, watch]
+{{- if .targets }}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
-  {{- with .targets }}
-  resourceNames: {{ toJson . }}
+  {{- if not $all }}
+  resourceNames: {{ toJson .targets }}
   {{- end }}
   verbs: [get, patch]
-{{- range .targets }}
-- apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
-  resources: [{{ regexFind "^[^.]*" . | quote }}]
-  verbs: [list]
-{{- else }}
+{{- end }}
+{{- if $all }}
 # Rules may be for any kind, so every object may be rehearsed: name the CRDs in conversions.targets to narrow this.
 - apiGroups: ["*"]
   resources: ["*"]
   verbs: [list]
+{{- else }}
+{{- range .targets }}
+- apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
+  resources: [{{ regexFind "^[^.]*" . | quote }}]
+  verbs: [list]
 {{- end }}
-{{- /* Without targets the step's rights include these. */ -}}
-{{- if or .targets (not .refuseUnconvertible) }}
+{{- end }}
+{{- /* With "*" the step's rights include these. */ -}}
+{{- if not (and $all .refuseUnconvertible) }}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingwebhookconfigurations]
   resourceNames: [restow-conversionrules]
@@ -276,11 +284,11 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- if .refuseUnconvertible }}
 {{ include "restow.rules.conversions.step" (list . "validatingwebhookconfigurations" "refuse-unconvertible") }}
 {{- end }}
-{{- if .crossplane }}
+{{- if and .crossplane .targets }}
 - apiGroups: [apiextensions.crossplane.io]
   resources: [compositeresourcedefinitions]
-  {{- with .targets }}
-  resourceNames: {{ toJson . }}
+  {{- if not $all }}
+  resourceNames: {{ toJson .targets }}
   {{- end }}
   verbs: [get, patch{{ if not .leastRights }}, list, watch{{ end }}]
 {{- end }}
@@ -288,29 +296,32 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 
 {{- /* Of an admission step for kinds with rules: the values, the resource of its configurations, and its name. */ -}}
 {{- define "restow.rules.conversions.step" -}}
+{{- $values := index . 0 -}}
 {{- $step := index . 2 -}}
+{{- if $values.targets }}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [{{ index . 1 }}]
-  {{- with (index . 0).targets }}
+  {{- if not (has "*" $values.targets) }}
   resourceNames:
-  {{- range . }}
+  {{- range $values.targets }}
   - {{ printf "%s.%s" $step . }}
   {{- end }}
   {{- end }}
   verbs: [get, patch, create, delete]
-{{- if not (index . 0).leastRights }}
+{{- end }}
+{{- if not $values.leastRights }}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [{{ index . 1 }}]
   verbs: [list, watch]
 {{- end }}
 {{- end -}}
 
-{{- /* To apply the CRD of ConversionRules; without targets the other verbs are granted on every CRD. */ -}}
+{{- /* To apply the CRD of ConversionRules; if rules may be for all CRDs, the other verbs are granted on every CRD. */ -}}
 {{- define "restow.rules.conversions.install" -}}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: [conversionrules.restow.dev]
-  verbs: {{ empty .targets | ternary (list "create") (list "get" "patch" "create") | toJson }}
+  verbs: {{ has "*" .targets | ternary (list "create") (list "get" "patch" "create") | toJson }}
 {{- end -}}
 
 {{- define "restow.rules.conversions.optional" -}}
@@ -326,20 +337,11 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [create]
 {{- end -}}
 
-{{- /* In the namespace of the operator: the last good rules, and the Leases of the replicas. */ -}}
+{{- /* In the namespace of the operator: the last good rules, who declared them, and the Leases of the replicas. */ -}}
 {{- define "restow.rules.revisions" -}}
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [list, watch, get, create, patch]
-- apiGroups: [""]
-  resources: [configmaps]
-  {{- with .targets }}
-  resourceNames:
-  {{- range . }}
-  - {{ printf "restow-conversions.%s" . }}
-  {{- end }}
-  {{- end }}
-  verbs: [delete]
+  verbs: [list, watch, get, create, patch, delete]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [list, patch]
