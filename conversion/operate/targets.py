@@ -35,7 +35,8 @@ class CrdFinder:
     A search reads each CRD of the group once, whatever the number of searches: kinds are remembered until a CRD is
     another one, or has another generation, or until ``changed``.
 
-    The names of CRDs are listed again after ``fresh_s`` seconds: thousands of rules may search at the same moment.
+    If the names that were listed last are of no help, they are listed again, but not within ``fresh_s`` seconds:
+    thousands of rules may search at the same moment.
     """
 
     cluster: Cluster
@@ -59,22 +60,30 @@ class CrdFinder:
             if crd is not None and crd.kind == kind:
                 return crd
             del self._names[group, kind]
-        denied: Forbidden | None = None
-        for name, listed in tuple((await self._all()).items()):
+        listed = self._listed
+        if listed is not None and (found := await self._search(group, kind, listed[1], [])) is not None:
+            return found
+        denied: list[Forbidden] = []
+        if (found := await self._search(group, kind, await self._all(), denied)) is None and denied:
+            raise denied[0]
+        return found
+
+    async def _search(
+        self, group: str, kind: str, listed: Mapping[str, tuple[str, int] | None], denied: list[Forbidden]
+    ) -> Crd | None:
+        for name, of in tuple(listed.items()):
             seen = self._kinds.get(name)
-            if name.partition(".")[2] != group or (seen and seen.of == listed and seen.kind != kind):
+            if name.partition(".")[2] != group or (seen and seen.of == of and seen.kind != kind):
                 continue
             try:
                 crd = await self._read(name)
             except Forbidden as error:  # rules may be for other CRDs of the group
-                denied = denied or error
+                denied.append(error)
                 continue
             if crd is not None:
                 self._names[group, crd.kind] = name
                 if crd.kind == kind:
                     return crd
-        if denied is not None:
-            raise denied
         return None
 
     def changed(self, name: str) -> tuple[str, str] | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from restow.conversion.operate.targets import CrdFinder
 from restow.kube.clock import Clock
+from restow.kube.errors import Forbidden
 from restow.kube.resources import CRDS
-from tests.memory.cluster import MemoryCluster
+from tests.memory.cluster import MemoryCluster, Request
 from tests.migrator import builders as b
 
 
@@ -18,3 +21,24 @@ async def test_a_crd_that_was_just_created_is_found() -> None:
     assert finder.changed(f"widgets.{b.GROUP}") is None
     found = await finder.find(b.GROUP, "Widget")
     assert found is not None and found.name == f"widgets.{b.GROUP}"
+
+
+async def test_a_crd_that_may_not_be_read_hides_no_other_one() -> None:
+    """An operator that is open for one CRD of a group would say of its rules that a right on another one is missing."""
+    cluster = MemoryCluster()
+    for kind in ("Gadget", "Widget"):
+        document = b.crd_document()
+        document["spec"]["names"] = {"plural": f"{kind.lower()}s", "kind": kind}
+        document["metadata"] = {"name": f"{kind.lower()}s.{b.GROUP}", "generation": 1}
+        cluster.seed(CRDS.plural, document)
+
+    async def refuse(request: Request) -> None:
+        if request.name == f"gadgets.{b.GROUP}":
+            raise cluster.error(request, 403, "Forbidden", "no")
+
+    cluster.before = refuse
+    finder = CrdFinder(cluster, Clock(monotonic=lambda: 0.0))
+    found = await finder.find(b.GROUP, "Widget")
+    assert found is not None and found.name == f"widgets.{b.GROUP}"
+    with pytest.raises(Forbidden):
+        await finder.find(b.GROUP, "Gadget")
