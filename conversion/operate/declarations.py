@@ -89,16 +89,12 @@ class Declarations:
         """
         answer = Answer(uid, crd, user, self.clock.now().isoformat())
         name, data = declaration_name(rules), {digest: msgspec.json.encode(answer).decode()}
+        whole = {"metadata": {"name": name, "labels": {LABEL: "declared"}}, "data": {"rules": rules, **data}}
         try:
-            found = await self._patch(name, data)
-        except NotFound:
-            whole = {"metadata": {"name": name, "labels": {LABEL: "declared"}}, "data": {"rules": rules, **data}}
-            try:
-                await self.cluster.create(CONFIG_MAPS, msgspec.json.encode(whole), self.namespace)
-                return
-            except AlreadyExists:  # another replica has created it
-                found = await self._patch(name, data)
-        answers = _answers(found)
+            await self.cluster.create(CONFIG_MAPS, msgspec.json.encode(whole), self.namespace)
+            return
+        except AlreadyExists:
+            answers = _answers(await self._patch(name, data))
         oldest = sorted(answers.keys() - {digest, keeps}, key=lambda each: answers[each].at)
         if excess := oldest[: max(0, len(answers) - _KEPT)]:
             await self._patch(name, dict.fromkeys(excess))
