@@ -72,6 +72,33 @@ async def test_a_missing_right_is_the_reason_of_a_gate(
             await cluster.delete(CONFIGURATIONS[1], f"refuse-unconvertible.{jobs.name}")
 
 
+async def test_rules_for_a_crd_that_is_not_open_say_so(accounts: Accounts, cluster: HttpCluster, group: str) -> None:
+    """The administrator opens CRDs one by one: rules for another one of the group must neither pass nor disturb."""
+    jobs = Jobs(cluster, group)
+    closed = jobs.crd()
+    closed["metadata"]["name"] = f"aims.{group}"  # which is looked at first
+    closed["spec"]["names"] = {"plural": "aims", "singular": "aim", "kind": "Aim", "listKind": "AimList"}
+    asked = Asked(crds=(jobs.name,), own_ca=("default", "restow-webhook"), installs_crds=True)
+    account = await accounts.granted(grants([Command.CONVERSIONS], asked), "open-for-one")
+    for document in (jobs.crd(), closed):
+        await cluster.create(CRDS, json.dumps(document).encode())
+    replicas = Replicas(account.kubeconfig)
+    try:
+        await jobs.served()
+        await replicas.start()
+        other = f"aims.{group}"
+        await jobs.declare(jobs.rules(name=other, target={"group": group, "kind": "Aim"}))
+        told = await jobs.condition("Analyzed", "False", name=other)
+        assert told["reason"] == "Forbidden"
+        assert f'"{other}" is forbidden' in told["message"] and "conversions.targets" in told["message"]
+        await jobs.declare(jobs.rules())
+        await jobs.condition("Ready", "True")
+    finally:
+        await replicas.end(cluster)
+        await jobs.remove()
+        await cluster.delete(CRDS, closed["metadata"]["name"])
+
+
 async def refused(jobs: Jobs, gate: str) -> str:
     """Wait until a gate, and Ready, are False for want of a right; return the gate's message."""
     found = ""
