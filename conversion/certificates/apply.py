@@ -78,7 +78,8 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, composite: str = 
     set, the CompositeResourceDefinition is written, and Crossplane copies it.
 
     Raises:
-        WiringRefused: the CRD does not exist, or its annotations or another manager of its fields forbid the wiring.
+        WiringRefused: the CRD does not exist or names another project's webhook, or its annotations or another manager
+            of its fields forbid the wiring.
         NotAnswering: an API server would reject the webhook's answer, or there is none; try again later.
         KubeError: the API server refuses a request, or cannot be reached.
     """
@@ -132,10 +133,11 @@ async def read_definition(cluster: Cluster, name: str, composite: str = "") -> D
 async def _apply_crd(cluster: Cluster, name: str, plan: CrdWiringPlan, resource: Resource) -> Json:
     # Forced, because the server counts defaults (strategy None) as fields of the manager that created the CRD. The
     # caller has checked at this very resourceVersion that no other manager applies these fields.
-    params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    params = {"fieldManager": FIELD_MANAGER} | ({} if plan.is_merge_patch else {"force": "true"})
+    patch_type = PatchType.MERGE if plan.is_merge_patch else PatchType.APPLY
     body = msgspec.json.encode(plan.body)
     try:
-        reply = await cluster.patch(resource, name, body, patch_type=PatchType.APPLY, params=params)
+        reply = await cluster.patch(resource, name, body, patch_type=patch_type, params=params)
     except Invalid as error:
         raise WiringRefused(f"the API server does not take the wiring of {name}: {error.findings}") from error
     certificates = "1 CA certificate" if len(plan.bundle) == 1 else f"{len(plan.bundle)} CA certificates"

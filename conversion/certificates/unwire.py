@@ -25,18 +25,25 @@ from restow.conversion.certificates.apply import read_crd, read_definition, reso
 from restow.conversion.certificates.need import MayBeStored, webhook_need
 from restow.conversion.certificates.wiring.clientconfig import Address, Service, address_in, is_same_server
 from restow.conversion.certificates.wiring.configuration import is_alone_ours
-from restow.conversion.certificates.wiring.crd import UNWIRED, Definition, composite_of, resource_of_definition
+from restow.conversion.certificates.wiring.crd import (
+    UNWIRED,
+    Definition,
+    composite_of,
+    foreign_webhook,
+    merge_patch,
+    resource_of_definition,
+)
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER, MANAGED_BY
 from restow.conversion.model.errors import WiringRefused
 from restow.crds import Crd
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, PatchType, Resource
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from restow.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, LEASES, qualified_name
 
-__all__ = ["Removal", "Unwired", "crds_of", "remove_server", "unwire"]
+__all__ = ["Removal", "Unwired", "crds_of", "names", "put_back", "remove_server", "unwire"]
 
 _log = logging.getLogger(__name__)
 
@@ -139,6 +146,51 @@ async def unwire(
         _log.info("%s: conversion strategy None", name)
         return Unwired(changed=True, notes=notes)
     raise WiringRefused(f"{name} was changed by another writer at each of {_ATTEMPTS} attempts to unwire it")
+
+
+def names(live: Crd | Definition, server: Address) -> bool:
+    """Return whether a CRD, or an XRD, calls the webhook at an address, and no other project's on the same host."""
+    address = address_in(live.webhook)
+    return address is not None and is_same_server(address, server) and foreign_webhook(live, server) is None
+
+
+async def put_back(
+    cluster: Cluster, name: str, former: Mapping[str, Any], server: Address, *, manager: str = "", composite: str = ""
+) -> bool:
+    """Put back the ``spec.conversion`` that a takeover replaced, in one write; return whether it was written.
+
+    Nothing is written unless the CRD still calls the webhook at the address ``server``.
+
+    Args:
+        cluster: the API server.
+        name: the name of the CRD.
+        former: the whole ``spec.conversion``.
+        server: the address that took over.
+        manager: the field manager that had written it, and owns its fields again; the client's name if it is empty.
+        composite: as for ``unwire``.
+
+    Raises:
+        WiringRefused: there is no such CRD, the API server does not take the former conversion any more, or other
+            writers change the CRD without pause.
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    params = {"fieldManager": manager} if manager else {}
+    for _ in range(_ATTEMPTS):
+        live = await read_definition(cluster, name, composite)
+        if not names(live, server):
+            return False
+        metadata = {"uid": live.uid, "resourceVersion": live.resource_version}
+        body = {"metadata": metadata, "spec": {"conversion": merge_patch(live.conversion, former)}}
+        resource, encoded = resource_of_definition(composite), msgspec.json.encode(body)
+        try:
+            await cluster.patch(resource, name, encoded, patch_type=PatchType.MERGE, params=params, metadata_only=True)
+        except Conflict:
+            continue
+        except Invalid as error:
+            raise WiringRefused(f"the API server does not take what {name} had before: {error.findings}") from error
+        _log.info("%s: its former spec.conversion is put back", name)
+        return True
+    raise WiringRefused(f"{name} was changed by another writer at each of {_ATTEMPTS} attempts to put it back")
 
 
 async def _check_rules(cluster: Cluster, crd: Crd) -> None:

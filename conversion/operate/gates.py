@@ -25,6 +25,7 @@ __all__ = [
     "ANALYZED",
     "CONFLICT",
     "FORBIDDEN",
+    "FOREIGN_WEBHOOK",
     "GATES",
     "NOT_OPEN",
     "READY",
@@ -57,6 +58,9 @@ NOT_OPEN: Final = (
     "The operator's administrator has not opened this CRD to rules: the chart opens those in conversions.targets, and "
     "`restow rbac --for conversions --crd <name>` prints the rights"
 )
+
+#: The reason of Wired while the CRD calls another project's webhook.
+FOREIGN_WEBHOOK: Final = "ForeignWebhook"
 
 #: Reasons of a gate in progress: no Event is written for them.
 _ON_THE_WAY: Final = frozenset(

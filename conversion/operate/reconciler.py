@@ -32,6 +32,7 @@ from restow.conversion.operate.revisions import (
     BREAK_GLASS,
     FINALIZER,
     LABEL,
+    Former,
     Report,
     Revision,
     RevisionRecord,
@@ -298,9 +299,13 @@ class RulesReconciler:
         if gate.state is not True:
             return Assessment((*passed, gate), crd.name, record, _SOON)
         passed.append(gate)
+        former, closed = await self._wiring.taking_over(crd, record, document["spec"].get("takeOver") or "")
+        if closed is not None:
+            record = await self._records.write(record, former=former) if former != record.former else record
+            return Assessment((*passed, closed), crd.name, record, _LATER)
         composite, steps = composite_of(crd.document), await self._states(name, record, revision)
-        if (record.wired, record.composite, record.steps) != (True, composite, steps):
-            record = await self._records.write(record, wired=True, composite=composite, steps=steps)
+        if (record.wired, record.composite, record.former, record.steps) != (True, composite, former, steps):
+            record = await self._records.write(record, wired=True, composite=composite, former=former, steps=steps)
         record = await self._end_steps(record, crds, revision.hub)
         gate = await self._wiring.pass_(crds, record, revision.hub)
         waits = None if gate.state and StepState.ENDING not in record.steps.values() else _SOON
@@ -400,11 +405,14 @@ class RulesReconciler:
         crds = record.targets() if crd is None else (crd,)
         if crd is not None and isinstance(claim := await self._wiring.claim_of(crd), Crd):
             crds = (crd, claim)
-        needed = await self._wiring.needed(crds) if ours else ""
-        if needed and BREAK_GLASS not in (document["metadata"].get("annotations") or {}):
-            if following := self._rules.hand_over(document["metadata"]["name"]):
-                said = f"{needed}. {following} takes over once it has passed {gates.REHEARSED}"
-                return Gate(gates.WIRED, False, "HandingOver", said), _SOON
+        needed = await self._wiring.needed(crds, record, document["spec"].get("takeOver") or "") if ours else ""
+        returns = ours and Former.read(record.former) is not None
+        waits = (needed or returns) and BREAK_GLASS not in (document["metadata"].get("annotations") or {})
+        if waits and (following := self._rules.hand_over(document["metadata"]["name"])):
+            said = f"{needed}. " if needed else ""
+            said = f"{said}{following} takes over once it has passed {gates.REHEARSED}"
+            return Gate(gates.WIRED, False, "HandingOver", said), _SOON
+        if waits and needed:
             said = f"{needed}. To delete the rules nevertheless, add the annotation {BREAK_GLASS}"
             return Gate(gates.WIRED, False, "DeletionBlocked", said), _LATER
         if record.wired:
@@ -415,7 +423,7 @@ class RulesReconciler:
         for step in STEPS:
             if step.name in record.steps and crds:
                 await self._wiring.end_step(step, crds, str(document["spec"]["hub"]))
-        if crd is not None and ours and not needed:
+        if crd is not None and ours and (returns or not needed):
             try:
                 await self._wiring.undo(crd, record)
             except WiringRefused as error:

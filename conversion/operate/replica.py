@@ -26,6 +26,7 @@ from restow.conversion.operate.members import LeasesOfReplicas
 from restow.conversion.operate.peers import Peers
 from restow.conversion.operate.revisions import (
     LABEL,
+    Former,
     Report,
     Revision,
     RevisionRecord,
@@ -53,7 +54,9 @@ _LOOK_S: Final = 2.0  # seconds between two looks at the other replicas, while a
 class KeptWiring(Protocol):
     """Keeps the objects that name the webhook, as ``Certificates`` and ``MountedCertificates`` do."""
 
-    def keep(self, crd: str, address: Address | None, composite: str = "") -> None:
+    def keep(
+        self, crd: str, address: Address | None, composite: str = "", replaces: Mapping[str, Any] | None = None
+    ) -> None:
         """Wire one more CRD from now on."""
         ...
 
@@ -76,7 +79,7 @@ class _Served:
 
     graphs: dict[str, Graph] = field(default_factory=dict)
     serves: str = ""
-    wires: str | None = None  # the apiVersion of the CompositeResourceDefinition
+    wires: tuple[str, str] | None = None  # the apiVersion of the CompositeResourceDefinition, and what is replaced
     kept: dict[str, Json] = field(default_factory=dict)  # the webhook configurations that are kept, by step
     configurations: dict[str, Json] = field(default_factory=dict)  # those for the served conversions
 
@@ -273,12 +276,14 @@ class Replica:
 
     async def _wire(self, record: RevisionRecord, served: _Served) -> None:
         """Keep or release the wiring of a CRD, as the record demands."""
-        wanted = record.composite if record.wired else None
+        wanted = (record.composite, record.former) if record.wired else None
         if wanted != served.wires:
             if served.wires is not None:
-                await self._keeper.release(record.crd, served.wires)
+                await self._keeper.release(record.crd, served.wires[0])
             if wanted is not None:
-                self._keeper.keep(record.crd, self._at(f"/convert/{record.crd}"), wanted)
+                former = Former.read(record.former)
+                replaces = former.conversion if former is not None and former.permitted else None
+                self._keeper.keep(record.crd, self._at(f"/convert/{record.crd}"), record.composite, replaces)
             served.wires = wanted
         for step in (each.of.name for each in self._steps):
             asked = record.wired and record.steps.get(step) is StepState.WANTED

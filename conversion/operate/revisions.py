@@ -4,9 +4,9 @@ A revision is a ``ConversionRules`` document together with the versions of the C
 that a replica needs to compile the same conversions, now or after a restart. Its name is a hash of its content.
 
 The ConfigMap of a CRD has these entries in ``data``: the rules' name, the active revision, the candidate that the
-replicas compile first, the generation of each, the rehearsed revision, whether and how the CRD may be wired, and the
-admission steps. ``binaryData`` holds the revisions. Each replica adds an entry of its own. The leader writes all other
-entries, and nothing else writes the ConfigMap.
+replicas compile first, the generation of each, the rehearsed revision, whether and how the CRD may be wired, what a
+takeover replaced, and the admission steps. ``binaryData`` holds the revisions. Each replica adds an entry of its own.
+The leader writes all other entries, and nothing else writes the ConfigMap.
 
 Pure.
 """
@@ -36,6 +36,8 @@ __all__ = [
     "DECLARED",
     "FINALIZER",
     "LABEL",
+    "LOST",
+    "Former",
     "Report",
     "Revision",
     "RevisionRecord",
@@ -97,7 +99,7 @@ class Revision:
             "apiVersion": document["apiVersion"],
             "kind": document["kind"],
             "metadata": {"name": document["metadata"]["name"]},
-            "spec": document["spec"],
+            "spec": {name: value for name, value in document["spec"].items() if name != "takeOver"},
         }
         content = {"rules": rules, "crd": _reduced(crd)}
         content |= {} if claim is None else {"claim": _reduced(claim)}
@@ -202,6 +204,38 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
+#: In place of a ``Former``: something was taken over, perhaps, and the record of it was lost.
+LOST: Final = "lost"
+
+
+class Former(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was there before a takeover.
+
+    Attributes:
+        conversion: the whole ``spec.conversion``.
+        manager: the field manager that had written its address; empty if unknown.
+        permitted: whether ``spec.takeOver`` names it (still): otherwise it is put back in the end, and not replaced
+            another time.
+    """
+
+    conversion: dict[str, Any]
+    manager: str = ""
+    permitted: bool = False
+
+    @property
+    def text(self) -> str:
+        """The entry in the ConfigMap."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def read(cls, text: str) -> Former | None:
+        """Read the entry; None if nothing is remembered."""
+        try:
+            return msgspec.json.decode(text, type=cls) if text else None
+        except msgspec.MsgspecError:
+            return None
+
+
 @dataclass(frozen=True, slots=True)
 class RevisionRecord:
     """The ConfigMap of one CRD, read.
@@ -215,6 +249,7 @@ class RevisionRecord:
         wired: whether the CRD may be wired.
         composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD, and which is
             wired instead; empty for none.
+        former: the text of the ``Former`` that the wiring replaces, or LOST; empty if it replaces nothing.
         steps: the admission steps that may have a webhook configuration, by their names.
         revisions: the stored form of each revision, by name.
         reports: the reports of the replicas, by their names.
@@ -230,6 +265,7 @@ class RevisionRecord:
     rehearsed: str = ""
     wired: bool = False
     composite: str = ""
+    former: str = ""
     steps: Mapping[str, StepState] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[str, Report] = field(default_factory=dict)
@@ -249,6 +285,7 @@ class RevisionRecord:
             rehearsed=data.get("rehearsed") or "",
             wired=data.get("wired") == "true",
             composite=data.get("composite") or "",
+            former=data.get("former") or "",
             steps={
                 name.removeprefix(_STEP): StepState(text)
                 for name, text in data.items()
@@ -287,6 +324,7 @@ class RevisionRecord:
             "rehearsed": changes.get("rehearsed", self.rehearsed),
             "wired": "true" if changes.get("wired", self.wired) else "false",
             "composite": changes.get("composite", self.composite),
+            "former": changes.get("former", self.former),
         }
         steps: Mapping[str, StepState] = changes.get("steps", self.steps)
         data: dict[str, str | None] = dict(after)

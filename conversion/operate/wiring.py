@@ -8,6 +8,9 @@ Two admission steps come with the conversions of a kind. ``RESTORING`` restores 
 refuses writes of values that a rule could not convert, and would keep (``onError: keep``). Each kind has webhook
 configurations of its own, ``<step>.<crd>``, so that adding or removing a kind does not touch another one. The replicas
 keep them as they keep the CRD's wiring; the leader checks that they exist, and removes them at the end.
+
+Another project's webhook is replaced only if ``spec.takeOver`` names it. The record has its ``spec.conversion`` before
+the first replica may write, and the replicas replace exactly that one. It is put back when the rules are deleted.
 """
 
 from __future__ import annotations
@@ -18,19 +21,42 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from restow.conversion.certificates import NO_BUNDLE, Address, WiringRefused, plan_configuration, unwire
+import msgspec
+
+from restow.conversion.certificates import (
+    NO_BUNDLE,
+    Address,
+    NotAnswering,
+    WiringRefused,
+    plan_configuration,
+    probe,
+    unwire,
+)
 from restow.conversion.certificates.apply import read_configuration, read_definition, remove_configuration
 from restow.conversion.certificates.need import MayBeStored, webhook_need
-from restow.conversion.certificates.wiring.clientconfig import address_in, is_same_server
+from restow.conversion.certificates.unwire import names, put_back
+from restow.conversion.certificates.wiring.clientconfig import (
+    address_in,
+    address_named,
+    bundle_in,
+    is_named,
+    name_of,
+)
 from restow.conversion.certificates.wiring.configuration import bundles_of
-from restow.conversion.certificates.wiring.crd import Definition, composite_of, injector_of, resource_of_definition
+from restow.conversion.certificates.wiring.crd import (
+    Definition,
+    composite_of,
+    foreign_webhook,
+    injector_of,
+    resource_of_definition,
+)
 from restow.conversion.certificates.wiring.documents import configuration_document, refusal_webhook, stash_webhook
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import WiringProblem
 from restow.conversion.model.values import Json
 from restow.conversion.operate import gates
 from restow.conversion.operate.gates import Gate
-from restow.conversion.operate.revisions import RevisionRecord, StepState
+from restow.conversion.operate.revisions import LOST, Former, RevisionRecord, StepState
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.server.admission import AdmissionStep, RefuseKept, RestoreStash
 from restow.crds import Crd, CrdError
@@ -85,9 +111,7 @@ class WiringGate:
 
     def is_ours(self, live: Crd | Definition) -> bool:
         """Return whether a CRD, or an XRD, names this webhook."""
-        address = address_in(live.webhook)
-        at = self._at(f"/convert/{live.name}")
-        return live.strategy == "Webhook" and address is not None and is_same_server(address, at)
+        return live.strategy == "Webhook" and names(live, self._at(f"/convert/{live.name}"))
 
     async def claim_of(self, crd: Crd) -> Crd | str | None:
         """Return the CRD of the claims for a composite kind of Crossplane, which has the same spec.conversion.
@@ -123,6 +147,33 @@ class WiringGate:
         except CrdError as error:
             return str(error)
 
+    async def taking_over(self, crd: Crd, record: RevisionRecord, named: str) -> tuple[str, Gate | None]:
+        """Return what the wiring replaces, for ``RevisionRecord.former``, and the gate that closes if it must not.
+
+        ``named`` is ``spec.takeOver`` of the rules; empty if they have none.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        composite = composite_of(crd.document)
+        live = await read_definition(self._cluster, crd.name, composite) if composite else Definition.of(crd.document)
+        foreign = foreign_webhook(live, self._at(f"/convert/{crd.name}"))
+        remembered = record.former
+        if (former := Former.read(remembered)) is not None:
+            permitted = foreign is None and _names(named, address_in(former.conversion.get("webhook")))
+            remembered = msgspec.structs.replace(former, permitted=permitted).text
+        if foreign is None:
+            lost = named and not record.former and not record.wired and self.is_ours(live)
+            return LOST if lost else remembered, None
+        if not foreign.obstacle and _names(named, foreign.address):
+            return Former(dict(live.conversion), next(iter(foreign.managers), ""), permitted=True).text, None
+        said = foreign.refusal
+        if named and foreign.address is not None and not foreign.obstacle:
+            there = name_of(foreign.address)
+            said = f"{foreign}. spec.takeOver says {named}: say {there} there, if that is the one to replace"
+        # A replica may just have replaced it, by the permission that ends now: what it replaced is not forgotten.
+        return remembered, self._closed(crd, gates.FOREIGN_WEBHOOK, said)
+
     async def pass_(self, crds: Sequence[Crd], record: RevisionRecord, hub: str) -> Gate:
         """Check whether the API server calls this webhook, and whether objects can be read at every version.
 
@@ -151,6 +202,9 @@ class WiringGate:
             self._probed[crd.name] = probed
         kinds = " and ".join(each.kind for each in crds)
         said = f"the API server converts {kinds} at {', '.join(crd.served)} by this webhook"
+        if former := Former.read(record.former):
+            address = address_in(former.conversion.get("webhook"))
+            said = f"{said}, in place of the one at {address}, which comes back when the rules go"
         for step in STEPS:
             if record.steps.get(step.name) is StepState.WANTED:
                 configuration = step.configuration_of(crds, hub, self._at)
@@ -187,14 +241,22 @@ class WiringGate:
         """
         await remove(self._cluster, step.configuration_of(crds, hub, self._at))
 
-    async def needed(self, crds: Sequence[Crd]) -> str:
+    async def needed(self, crds: Sequence[Crd], record: RevisionRecord, named: str) -> str:
         """Return why the CRDs need the webhook, as a sentence; empty if none does.
 
-        Unlike ``unwire``, this compares no objects: rules serve clients that will write at any served version.
+        Unlike ``unwire``, this compares no objects: rules serve clients that will write at any served version. A
+        webhook that was taken over converts again once it is put back, if it answers. ``named`` is ``spec.takeOver``.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
         """
+        if (former := Former.read(record.former)) is not None:
+            return await _why_silent(crds[0], former)
+        if record.former and named:
+            return (
+                f"{named} was taken over, perhaps, and the record of what was there is lost: write the former "
+                f"spec.conversion into {crds[0].name}, or take takeOver out of the rules"
+            )
         for crd in crds:
             if others := [version for version in crd.served if version != crd.storage.name]:
                 return (
@@ -206,12 +268,17 @@ class WiringGate:
         return ""
 
     async def undo(self, crd: Crd, record: RevisionRecord) -> None:
-        """Set the strategy None, if the objects do not need the webhook.
+        """Put back what was taken over; else set the strategy None, if the objects do not need the webhook.
 
         Raises:
             WiringRefused: objects would be read or written wrongly without the webhook.
             KubeError: the API server refuses a request, or cannot be reached.
         """
+        if (former := Former.read(record.former)) is not None:
+            server = self._at(f"/convert/{crd.name}")
+            by, composite = former.manager, record.composite
+            await put_back(self._cluster, crd.name, former.conversion, server, manager=by, composite=composite)
+            return
         await unwire(self._cluster, crd.name, self._may_be_stored, composite=record.composite)
 
     def _names_us(self, live: Crd | Definition, path: str = "") -> bool:
@@ -230,6 +297,26 @@ class WiringGate:
     def _closed(self, crd: Crd, reason: str, said: str) -> Gate:
         self._probed.pop(crd.name, None)
         return Gate(gates.WIRED, False, reason, said)
+
+
+def _names(named: str, address: Address | None) -> bool:
+    """Return whether a ``spec.takeOver`` names an address."""
+    try:
+        return bool(named) and address is not None and is_named(address, address_named(named))
+    except ValueError:
+        return False
+
+
+async def _why_silent(crd: Crd, former: Former) -> str:
+    """Return why the webhook of a former conversion does not convert, as a sentence; empty if it does."""
+    webhook = former.conversion.get("webhook")
+    if (address := address_in(webhook)) is None:
+        return ""
+    try:
+        await probe(crd, address, bundle_in(webhook)[0])
+    except NotAnswering as error:
+        return f"{name_of(address)} was taken over, and would come back, but {error}"
+    return ""
 
 
 def _owner(document: Mapping[str, Any]) -> str:

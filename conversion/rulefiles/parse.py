@@ -8,6 +8,7 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,7 +21,7 @@ from restow.conversion.definition.registry import Registry
 from restow.conversion.model.errors import ConversionError, Diagnostic
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.rulefiles.phrase import as_data
-from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, Constructor, Parameter, vocabulary
+from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, TAKE_OVER, Constructor, Parameter, vocabulary
 from restow.conversion.rules.kindwide import Keyless
 from restow.conversion.rules.model import OnError, Rule, ungrouped
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
@@ -41,6 +42,7 @@ _SPEC: Final[Mapping[str, tuple[Any, bool]]] = {
     "hubSchema": (dict, False),
     "stash": (dict, False),
     "onError": (str, False),
+    "takeOver": (str, False),
     "adopt": (list, False),
     "leaves": (list, False),
     "keyless": (list, False),
@@ -185,6 +187,8 @@ class _Reader:
         on_error = spec.get("onError")
         if on_error not in (None, *get_args(OnError)):
             self.say(("spec", "onError"), "is neither keep nor fail", "Write keep or fail")
+        if "takeOver" in spec and not re.fullmatch(TAKE_OVER, spec["takeOver"]):
+            self.say(("spec", "takeOver"), "names no webhook", "Write <namespace>/<Service>[:port][/path], or a URL")
         adopt = tuple(self._adopted(spec.get("adopt", ())))
         leaves = spec.get("leaves", [])
         if not all(isinstance(version, str) for version in leaves):

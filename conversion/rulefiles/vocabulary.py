@@ -24,10 +24,13 @@ from restow.conversion.rules import Rule
 from restow.conversion.rules.model import OnError
 from restow.crds.conversionrules import CONVERSION_RULES
 
-__all__ = ["API_VERSION", "KIND", "Constructor", "Parameter", "Shape", "json_schema", "vocabulary"]
+__all__ = ["API_VERSION", "KIND", "TAKE_OVER", "Constructor", "Parameter", "Shape", "json_schema", "vocabulary"]
 
 API_VERSION: Final = CONVERSION_RULES.api_version
 KIND: Final = "ConversionRules"
+
+#: The pattern of ``spec.takeOver``: a URL, or ``<namespace>/<Service>[:port][/path]``.
+TAKE_OVER: Final = r"https://[^\s?#@]+|[a-z0-9.-]+/[a-z0-9.-]+(:[0-9]{1,5})?(/[^\s?#]*)?"
 
 Shape = Literal["rules", "expression", "json"]
 
@@ -136,6 +139,13 @@ def json_schema() -> dict[str, Any]:
                             "description": "What becomes of a value for which a rule's expression fails: fail its "
                             "object, and so every list of its kind, or keep the value in the stash.",
                             "enum": [*get_args(OnError)],
+                        },
+                        "takeOver": {
+                            "description": "The conversion webhook of another project that is replaced in the cluster: "
+                            "its Service, <namespace>/<name>[:port][/path], or its URL. It comes back when the rules "
+                            "are deleted.",
+                            "type": "string",
+                            "pattern": f"^({TAKE_OVER})$",
                         },
                         "adopt": {
                             "description": "Annotations in which another tool keeps whole objects of a version. fields "

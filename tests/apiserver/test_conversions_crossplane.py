@@ -15,6 +15,7 @@ import pytest
 from restow.conversion.certificates import WiringRefused, unwire
 from restow.conversion.certificates.wiring.crd import COMPOSITES
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
+from restow.conversion.operate.revisions import BREAK_GLASS
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.crds.documents import load_documents
 from restow.kube import PatchType, Resource
@@ -23,7 +24,7 @@ from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CRDS
 from restow.migrator import may_be_stored
 from tests.apiserver.kind import Document, until
-from tests.apiserver.test_conversions_in_cluster import QUEUE, Jobs, Replicas, replace_at_v1beta1, replicas
+from tests.apiserver.test_conversions_in_cluster import QUEUE, Jobs, Replicas, gone, replace_at_v1beta1, replicas
 from tests.upstream.files import crossplane
 
 __all__ = ["replicas"]  # a fixture
@@ -183,6 +184,44 @@ async def test_the_definition_is_wired_and_the_crd_left_alone(
         await until(healed, "the XRD stays without its CA bundle")
         await made.reconcile()
         await jobs.condition("Ready", "True")
+    finally:
+        await jobs.remove()
+
+
+async def test_the_webhook_of_a_definition_is_taken_over_by_name(
+    cluster: HttpCluster, composites: None, group: str, replicas: Replicas
+) -> None:
+    """Crossplane would copy the takeover of another project's webhook into the CRD, and nobody could undo it."""
+    jobs = Jobs(cluster, group)
+    made = Crossplane(cluster, jobs, "v2")
+    config = {"service": {"namespace": "their-system", "name": "webhook"}}
+    theirs = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": config}}
+    await replicas.start()
+    try:
+        await made.install()
+        await made.write(made.resource, theirs)
+        before = (await made.xrd())["spec"]["conversion"]
+        await made.reconcile()
+        await jobs.declare(jobs.rules())
+        told = await jobs.condition("Wired", "False")
+        assert told["reason"] == "ForeignWebhook" and "spec.takeOver: their-system/webhook" in told["message"]
+        assert (await made.xrd())["spec"]["conversion"] == before
+
+        await jobs.change(jobs.rules(takeOver="their-system/webhook"))
+
+        async def ours() -> bool:
+            return "url" in (await made.xrd())["spec"]["conversion"]["webhook"]["clientConfig"]
+
+        await until(ours, "the XRD is not wired")
+        await made.write(CRDS, {"strategy": "None", "webhook": None})  # Crossplane writes it whole
+        await made.reconcile()
+        await jobs.condition("Ready", "True", 2)
+        await cluster.delete(CONVERSION_RULES, jobs.name)
+        assert "would come back, but" in (await jobs.condition("Wired", "False"))["message"]
+        change = json.dumps({"metadata": {"annotations": {BREAK_GLASS: ""}}}).encode()
+        await cluster.patch(CONVERSION_RULES, jobs.name, change, patch_type=PatchType.MERGE)
+        await until(lambda: gone(cluster, jobs.name), "the rules stay")
+        assert (await made.xrd())["spec"]["conversion"] == before
     finally:
         await jobs.remove()
 

@@ -130,13 +130,24 @@ class CertificateKeeper(ABC):
                     self._failed(error)
                 await self._places.pause(min(delay, self._poll))
 
-    def keep(self, crd: str, address: Address | None, composite: str = "") -> None:
+    def keep(
+        self, crd: str, address: Address | None, composite: str = "", replaces: Mapping[str, Any] | None = None
+    ) -> None:
         """Wire one more CRD from now on.
 
         ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes it, if it does.
+        ``replaces`` is the ``spec.conversion`` with another project's webhook that may be replaced, whole.
         """
-        probe, now = self._probe, self._clock.now
-        self._places.add(CrdTarget(self._cluster, crd, address, composite=composite, probe=probe, now=now))
+        target = CrdTarget(
+            self._cluster,
+            crd,
+            address,
+            composite=composite,
+            replaces=replaces,
+            probe=self._probe,
+            now=self._clock.now,
+        )
+        self._places.add(target)
 
     async def release(self, crd: str, composite: str = "") -> None:
         """Stop wiring a CRD; return once no write to it is in progress. Its current fields stay."""

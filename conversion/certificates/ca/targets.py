@@ -241,7 +241,8 @@ class CrdTarget(WiringTarget):
     """A CRD. ``address`` is the address of its webhook; None for the address that the CRD already has.
 
     ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD. If it is
-    set, the CompositeResourceDefinition is read and written, and the CRD, which Crossplane keeps, is not.
+    set, the CompositeResourceDefinition is read and written, and the CRD, which Crossplane keeps, is not. ``replaces``
+    is the ``spec.conversion`` with another project's webhook that may be replaced.
     """
 
     def __init__(
@@ -251,6 +252,7 @@ class CrdTarget(WiringTarget):
         address: Address | None,
         *,
         composite: str = "",
+        replaces: Document | None = None,
         probe: Probe,
         now: Callable[[], datetime],
     ) -> None:
@@ -259,6 +261,7 @@ class CrdTarget(WiringTarget):
         self.composite: Final = composite
         self._cluster = cluster
         self._address = address
+        self._replaces = replaces
         self._probe = probe
         self._answered: tuple[object, datetime] | None = None
         self._changes = _Changes("f:spec", now)
@@ -293,7 +296,7 @@ class CrdTarget(WiringTarget):
     async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
         if self.is_unwired:
             return None
-        wiring = Wiring(wanted, self._address, dropped)
+        wiring = Wiring(wanted, self._address, dropped, self._replaces)
         assert self._crd is not None
         plan = plan_wiring(self._crd, wiring)
         self._notes.tell(plan.notes)
@@ -308,7 +311,8 @@ class CrdTarget(WiringTarget):
     def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
         if self.is_unwired:
             return False
-        return plan_wiring(Definition.of(document), Wiring(wanted, self._address, dropped)).body is not None
+        wiring = Wiring(wanted, self._address, dropped, self._replaces)
+        return plan_wiring(Definition.of(document), wiring).body is not None
 
     def _managers(self) -> Iterable[Document]:
         return () if self._crd is None else self._crd.managed_fields

@@ -32,12 +32,16 @@ __all__ = [
     "Service",
     "Url",
     "address_in",
+    "address_named",
     "address_of",
     "assembled",
     "bundle_in",
     "client_config",
+    "differing",
+    "is_named",
     "is_same_server",
     "leaves",
+    "name_of",
 ]
 
 
@@ -108,6 +112,11 @@ class Url:
         return urlsplit(self.url).port or 443
 
     @property
+    def path(self) -> str:
+        """The path; it may be empty."""
+        return urlsplit(self.url).path
+
+    @property
     def fields(self) -> Mapping[tuple[str, ...], Any]:
         """The leaves of ``clientConfig`` for this address."""
         return {("url",): self.url}
@@ -151,6 +160,54 @@ def is_same_server(one: Address, other: Address) -> bool:
     if isinstance(one, Url) and isinstance(other, Url):
         return (one.host, one.port) == (other.host, other.port)
     return False
+
+
+def differing(live: Mapping[str, Any], wanted: Address) -> list[tuple[str, ...]]:
+    """Return the leaves by which a ``clientConfig`` names another webhook than the wanted one.
+
+    Path and port do not tell webhooks at one Service apart, and the port of a URL may be spelled or left out. The paths
+    of a URL do: a proxy may have the webhooks of several projects behind one host.
+    """
+    told = dict(leaves({name: live[name] for name in ("url", "service") if live.get(name) is not None}))
+    found = [path for path in (("url",), ("service", "namespace"), ("service", "name")) if path in told]
+    return [path for path in found if _comparable(told[path]) != _comparable(wanted.fields.get(path))]
+
+
+def _comparable(value: Any) -> Any:
+    try:
+        url = Url(value)
+        return url.host, url.port, url.path
+    except (ValueError, TypeError, AttributeError):
+        return value
+
+
+_NAMED = re.compile(r"([a-z0-9.-]+)/([a-z0-9.-]+)(?::([0-9]{1,5}))?(/\S*)?")
+
+
+def address_named(text: str) -> Address:
+    """Read an address as ``name_of`` writes it: ``<namespace>/<Service>[:port][/path]``, or a URL.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if "://" in text:
+        return Url(text)
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        msg = "it is neither a URL nor <namespace>/<Service>[:port][/path]"
+        raise ValueError(msg)
+    return Service(found[1], found[2], found[4] or "", int(found[3] or 443))
+
+
+def name_of(address: Address) -> str:
+    """Return an address as ``address_named`` reads it."""
+    return str(address).removeprefix("Service ")
+
+
+def is_named(address: Address, named: Address) -> bool:
+    """Return whether an address is the named one; a name without a path stands for all paths."""
+    same = is_same_server(address, named) and address.port == named.port
+    return same and named.path.rstrip("/") in ("", address.path)
 
 
 def client_config(address: Address) -> dict[str, Any]:

@@ -6,7 +6,8 @@ configuration that a chart installs, this is `caBundle` alone.
 
 A field that another writer has set to another value stays as it is, and is reported, because a shorter timeout or a
 narrower selector is intended. Only for address and CA bundle, another *applier* leads to a refusal, as for CRDs: a
-configuration whose webhook cannot be found is worse than a missing one.
+configuration whose webhook cannot be found is worse than a missing one. A webhook at another address that restow did
+not write stays, whoever wrote it.
 
 Sources: k8s.io/api `admissionregistration/v1` for lists by name (`webhooks`, `matchConditions`) and atomic ones
 (`rules`, `admissionReviewVersions`).
@@ -30,11 +31,12 @@ from restow.conversion.certificates.wiring.clientconfig import (
     address_of,
     assembled,
     bundle_in,
+    differing,
     is_same_server,
     leaves,
 )
 from restow.conversion.certificates.wiring.crd import injector_of
-from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, owners, sole_owner
+from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, owners, sole_owner, wrote
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
 
@@ -178,13 +180,17 @@ class _Hook:
         present, self._problem = bundle_in(live)
         self.bundle = present if found.injector else (present - dropped) | (bundle - dropped)
         self.removes = not self.bundle >= present
-        self._present, self._names_another = present, self._other_server(address_in(live))
+        self._present = present
+        config = live.get("clientConfig") or {}
+        paths = [(_CONFIG, *(f"f:{name}" for name in path)) for path in differing(config, self.address)]
+        self._another = address_in(live) if paths else None
+        self._is_foreign = not all(wrote(found.entries, self._path(path)) for path in paths)
         self._wanted = dict(_leaves(wanted))
         if self.bundle and not found.injector:
             self._wanted[_CA_BUNDLE] = self._live[_CA_BUNDLE] if present.matches(self.bundle) else self.bundle.base64
-        differing = [path for path, value in self._wanted.items() if self._live.get(path) != value]
-        self._foreign = {path: names for path in differing if (names := self._others(path))}
-        self._changes = [path for path in differing if path not in self._foreign]
+        due = [path for path, value in self._wanted.items() if self._live.get(path) != value]
+        self._foreign = {path: names for path in due if (names := self._others(path))}
+        self._changes = [path for path in due if path not in self._foreign]
         # For example a url where a service is wanted.
         self._stale = [
             path for path in self._live if path[0] == _CONFIG and path != _CA_BUNDLE and path not in self._wanted
@@ -197,9 +203,9 @@ class _Hook:
     @property
     def rival(self) -> tuple[Address, Bundle] | None:
         """The address and bundle of another restow's webhook, if the configuration names one."""
-        if self._names_another is None or not self._owns_address(self._names_another):
+        if self._another is None or self._is_foreign or is_same_server(self._another, self.address):
             return None
-        return self._names_another, self._present
+        return self._another, self._present
 
     @property
     def notes(self) -> Iterator[str]:
@@ -233,20 +239,13 @@ class _Hook:
                 raise WiringRefused(
                     f"{self._spoken(path)} is there, which restow did not write and does not remove: take it out first"
                 )
-        managers = owners(self._found.entries, self._path((_CONFIG,)))
-        if self._names_another is not None and managers and not self._owns_address(self._names_another):
+        if self._is_foreign:
+            managers = owners(self._found.entries, self._path((_CONFIG,)))
             raise WiringRefused(
-                f"the webhook {self.name} in the {self._found.name} is at {self._names_another}, as "
-                f"{' and '.join(managers)} wrote it: restow does not move it to {self.address}; correct it there, or "
-                "delete it"
+                f"the webhook {self.name} in the {self._found.name} is at {self._another or 'a malformed address'}, as "
+                f"{' and '.join(managers) or 'another client'} wrote it: restow does not move it to {self.address}; "
+                "correct it there, or delete it"
             )
-
-    def _other_server(self, live: Address | None) -> Address | None:
-        return None if live is None or is_same_server(live, self.address) else live
-
-    def _owns_address(self, live: Address) -> bool:
-        paths = ((_CONFIG, *(f"f:{name}" for name in path)) for path in live.fields)
-        return any(self._owns(path) for path in paths)
 
     def _others(self, path: Path) -> tuple[str, ...]:
         """Return the other managers of a field, except for a field of the webhook's address."""

@@ -11,6 +11,10 @@ restow writes only the fields that differ, and owns only the fields that it wrot
 the rest. A CRD into which cert-manager injects the bundle keeps that bundle: two writers of one field would rebuild the
 watch caches for ever.
 
+A webhook that restow did not write is another project's, whoever wrote it and by whichever operation. restow never
+changes it, unless ``Wiring.replaces`` has the very ``spec.conversion`` that is there. That one is replaced whole, by a
+merge patch: an apply cannot remove the fields of others.
+
 Certificates that a CRD's bundle already has stay, in their order, unless they are to be dropped: a replica may still
 use them for serving.
 
@@ -31,10 +35,12 @@ from restow.conversion.certificates.wiring.clientconfig import (
     address_of,
     assembled,
     bundle_in,
+    differing,
     is_same_server,
     leaves,
+    name_of,
 )
-from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, sole_owner
+from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, owners, sole_owner, wrote
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
 from restow.crds import Crd
@@ -45,10 +51,13 @@ __all__ = [
     "UNWIRED",
     "CrdWiringPlan",
     "Definition",
+    "ForeignWebhook",
     "Wiring",
     "bundle_of",
     "composite_of",
+    "foreign_webhook",
     "injector_of",
+    "merge_patch",
     "plan_wiring",
     "resource_of_definition",
     "rival_of",
@@ -164,11 +173,13 @@ class Wiring:
         bundle: certificates that verify the webhook's own certificate.
         address: the webhook's address; None for the address that the CRD already has.
         dropped: certificates that must not be in the bundle any more.
+        replaces: the ``spec.conversion`` with another project's webhook that may be replaced, whole; None for none.
     """
 
     bundle: Bundle = NO_BUNDLE
     address: Address | None = None
     dropped: Bundle = NO_BUNDLE
+    replaces: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +192,7 @@ class CrdWiringPlan:
         notes: remarks for a person, each a sentence.
         rival: the address of another restow installation's webhook that the CRD names now, if it does.
         removes: whether certificates are removed from the bundle.
+        is_merge_patch: whether ``body`` is a merge patch, because an apply would not remove the fields of others.
     """
 
     address: Address
@@ -189,25 +201,91 @@ class CrdWiringPlan:
     notes: tuple[str, ...] = ()
     rival: Address | None = None
     removes: bool = False
+    is_merge_patch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignWebhook:
+    """A webhook in a CRD, or an XRD, that restow did not write.
+
+    Attributes:
+        crd: the name of the object.
+        address: its address; None for a malformed one.
+        managers: the field managers that wrote the address, as far as they are known.
+        appliers: those of them that apply it (server-side apply).
+        injector: the annotation by which cert-manager writes its CA bundle; empty for none.
+    """
+
+    crd: str
+    address: Address | None
+    managers: tuple[str, ...] = ()
+    appliers: tuple[str, ...] = ()
+    injector: str = ""
+
+    def __str__(self) -> str:
+        where = "a malformed address" if self.address is None else str(self.address)
+        wrote = f", which {' and '.join(self.managers)} wrote" if self.managers else ""
+        return f"{self.crd} names the webhook at {where}{wrote}: restow did not write it, and does not replace it"
+
+    @property
+    def obstacle(self) -> str:
+        """Why it could not be replaced although that is asked for; empty if it could."""
+        if self.appliers:
+            by = " and ".join(self.appliers)
+            return f"{self}. The next apply by {by} would bring it back: take spec.conversion out of that manifest"
+        if self.injector:
+            return (
+                f"{self}. cert-manager would write its CA bundle into the wiring: take the annotation {self.injector} "
+                "out of the CRD first"
+            )
+        return ""
+
+    @property
+    def refusal(self) -> str:
+        """That it is not replaced, and what to do."""
+        if self.obstacle:
+            return self.obstacle
+        asked = "" if self.address is None else f", or have ConversionRules say spec.takeOver: {name_of(self.address)}"
+        return f"{self}. Take spec.conversion out of the CRD{asked}"
+
+
+def foreign_webhook(live: Crd | Definition, address: Address) -> ForeignWebhook | None:
+    """Return the webhook that is there if it is at another address than this one, and restow did not write it."""
+    crd = _definition(live)
+    config = (crd.webhook or {}).get("clientConfig") or {}
+    named = [_field(("webhook", "clientConfig", *path)) for path in differing(config, address)]
+    paths = [path for path in named if not wrote(crd.managed_fields, path)]
+    if not paths:
+        return None
+    return ForeignWebhook(
+        crd.name,
+        address_in(crd.webhook),
+        tuple(dict.fromkeys(name for path in paths for name in owners(crd.managed_fields, path))),
+        tuple(dict.fromkeys(name for path in paths for name in appliers(crd.managed_fields, path))),
+        "" if crd.is_composite else injector_of(crd.annotations),
+    )
 
 
 def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
     """Compare a CRD, or Crossplane's CompositeResourceDefinition, as just read, with the wanted wiring.
 
     Raises:
-        WiringRefused: the CRD names no webhook and ``wiring`` has no address, cert-manager injects into a CRD without
-            the strategy Webhook, or another manager applies one of the fields.
+        WiringRefused: the CRD names no webhook and ``wiring`` has no address, or names another project's webhook;
+            cert-manager injects into a CRD without the strategy Webhook, or another manager applies one of the fields.
     """
     crd = _definition(live)
     injector, notes = "" if crd.is_composite else injector_of(crd.annotations), []
-    present, problem = bundle_in(crd.webhook)
+    address = wiring.address or _own_address(crd)
+    foreign = foreign_webhook(crd, address)
+    if foreign is not None and (foreign.obstacle or crd.conversion != wiring.replaces):
+        raise WiringRefused(foreign.refusal)
+    present, problem = bundle_in(crd.webhook if foreign is None else None)
     if problem:
         notes.append(f"{crd.name}: {problem}; it is replaced")
     bundle = (present - wiring.dropped) | (wiring.bundle - wiring.dropped)
     if injector:
         notes.append(f"{crd.name} has the annotation {injector}: cert-manager writes its caBundle, restow does not")
         bundle = present
-    address = wiring.address or _own_address(crd)
     said = dict(leaves(crd.conversion))
     wanted = _wanted(said, address) | ({} if injector else _wanted_bundle(said, bundle, present))
     changes = {path: value for path, value in wanted.items() if said.get(path) != value}
@@ -219,12 +297,28 @@ def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
             f"{crd.name} has the annotation {injector}, but not the strategy Webhook: put spec.conversion into its "
             "manifest, without caBundle; cert-manager fills that in"
         )
-    _check_owners(crd, changes, stale)
+    _check_owners(crd, changes, stale, replaced=foreign is not None)
     kept = {
         path: value for path, value in wanted.items() if path in changes or is_ours(crd.managed_fields, _field(path))
     }
+    left = {} if foreign is not None else {path: value for path, value in said.items() if path not in stale}
+    merged = foreign is not None or not all(sole_owner(crd.managed_fields, _field(path)) for path in stale)
+    conversion = merge_patch(crd.conversion, assembled(left | wanted)) if merged else assembled(kept)
     removes = not bundle >= present
-    return CrdWiringPlan(address, bundle, _body(crd, kept), tuple(notes), rival_of(crd, address), removes)
+    body = _body(crd, conversion)
+    return CrdWiringPlan(address, bundle, body, tuple(notes), rival_of(crd, address), removes, merged)
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """Return the JSON merge patch (RFC 7396) between two objects without nulls."""
+    gone = {name: None for name in before if name not in after}
+    return gone | {
+        name: merge_patch(before[name], value)
+        if isinstance(value, Mapping) and isinstance(before.get(name), Mapping)
+        else value
+        for name, value in after.items()
+        if before.get(name) != value
+    }
 
 
 def _definition(live: Crd | Definition) -> Definition:
@@ -240,8 +334,7 @@ def rival_of(crd: Crd | Definition, address: Address) -> Address | None:
     live = address_in(crd.webhook)
     if live is None or is_same_server(live, address):
         return None
-    paths = (("webhook", "clientConfig", *path) for path in live.fields)
-    return live if any(is_ours(crd.managed_fields, _field(path)) for path in paths) else None
+    return live if foreign_webhook(crd, address) is None else None
 
 
 def bundle_of(crd: Crd | Definition) -> Bundle:
@@ -286,7 +379,7 @@ def _stale(live: Leaves, wanted: Leaves) -> list[tuple[str, ...]]:
     return [path for path in live if path[:2] == _CA_BUNDLE[:2] and path != _CA_BUNDLE and path not in wanted]
 
 
-def _check_owners(crd: Definition, changes: Leaves, stale: list[tuple[str, ...]]) -> None:
+def _check_owners(crd: Definition, changes: Leaves, stale: list[tuple[str, ...]], *, replaced: bool) -> None:
     for path in (*changes, *stale):
         managers = appliers(crd.managed_fields, _field(path))
         if managers:
@@ -295,7 +388,7 @@ def _check_owners(crd: Definition, changes: Leaves, stale: list[tuple[str, ...]]
                 "another value: take it out of that manifest, or correct it there"
             )
     for path in stale:
-        if not sole_owner(crd.managed_fields, _field(path)):
+        if not (replaced or wrote(crd.managed_fields, _field(path))):
             raise WiringRefused(
                 f"{crd.name} has {'.'.join(('spec.conversion', *path))}, which restow did not write and does not "
                 "remove: take it out of the CRD first"
@@ -307,10 +400,10 @@ def _field(path: tuple[str, ...]) -> tuple[str, ...]:
     return ("f:spec", "f:conversion", *(f"f:{name}" for name in path))
 
 
-def _body(crd: Definition, fields: Leaves) -> Json:
+def _body(crd: Definition, conversion: Json) -> Json:
     return {
         "apiVersion": crd.api_version,
         "kind": crd.kind,
         "metadata": {"name": crd.name, "uid": crd.uid, "resourceVersion": crd.resource_version},
-        "spec": {"conversion": assembled(fields)},
+        "spec": {"conversion": conversion},
     }

@@ -22,6 +22,7 @@ __all__ = [
     "last_writer",
     "owners",
     "sole_owner",
+    "wrote",
 ]
 
 
@@ -38,6 +39,11 @@ Entries = Sequence[Mapping[str, Any]]
 def is_ours(entries: Entries, path: FieldPath) -> bool:
     """Return whether restow owns the field at a path, or a field below it."""
     return any(_is_own(entry) for entry in _owning(entries, path))
+
+
+def wrote(entries: Entries, path: FieldPath) -> bool:
+    """Return whether restow owns the field at a path by any operation: an apply, or the patch of a takeover."""
+    return any(entry.get("manager") == FIELD_MANAGER for entry in _owning(entries, path))
 
 
 def sole_owner(entries: Entries, path: FieldPath) -> bool:

@@ -204,6 +204,7 @@ def test_only_webhooks_at_our_address_are_ours_to_wait_for() -> None:
     found["webhooks"][0]["clientConfig"]["caBundle"] = "no base64"
     assert bundles_of(WANTED, found) == (Bundle(),)
     assert bundles_of(WANTED, live(WANTED, OLD)) == (OLD, OLD)
+    found["metadata"]["managedFields"] = [OURS]
     assert plan_configuration(WANTED, found, NEW).notes == (
         "a.example.com: the CA bundle is no base64; it is replaced",
     )
@@ -224,6 +225,8 @@ def test_a_configuration_of_somebody_else_is_refused() -> None:
         WiringRefused, match=r"a\.example\.com .* is at Service elsewhere/webhook.* as kubectl wrote it"
     ):
         plan_configuration(WANTED, live(moved, NEW, theirs), NEW)
+    with pytest.raises(WiringRefused, match="as another client wrote it"):
+        plan_configuration(WANTED, live(moved, NEW), NEW)
     plan = plan_configuration(WANTED, live(moved, NEW, OURS), NEW)
     assert [str(address) for address, _ in plan.rivals] == [
         "Service elsewhere/webhook:443/admit/a.example.com",

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion.certificates import Bundle, Service, Url, Wiring, WiringRefused, address_of, plan_wiring
+from restow.conversion.certificates import (
+    Bundle,
+    Service,
+    Url,
+    Wiring,
+    WiringRefused,
+    address_of,
+    client_config,
+    plan_wiring,
+)
+from restow.conversion.certificates.wiring.clientconfig import address_named, is_named, name_of
+from restow.conversion.certificates.wiring.crd import merge_patch
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.crds import Crd
 
@@ -190,8 +201,127 @@ def test_from_a_url_to_a_service() -> None:
     config = {"url": ELSEWHERE.url}
     ours = conversion(crd(config, owned(url, STRATEGY, VERSIONS, CA_BUNDLE), bundle=NEW), Wiring(NEW, SERVICE))
     assert ours["webhook"]["clientConfig"] == {**BY_SERVICE, "caBundle": NEW.base64}
-    with pytest.raises(WiringRefused, match=r"clientConfig.url, which restow did not write"):
+    with pytest.raises(WiringRefused, match=r"which helm wrote: restow did not write it"):
         plan_wiring(crd(config, owned(url, by="helm", operation="Update"), bundle=NEW), Wiring(NEW, SERVICE))
+
+
+THEIRS = {"service": {"namespace": "system", "name": "theirs", "path": "/convert", "port": 443}}
+THEIR_URL = {"url": "https://127.0.0.1:8443/convert"}
+NAMESPACE, NAME = (("webhook", "clientConfig", "service", name) for name in ("namespace", "name"))
+URL = ("webhook", "clientConfig", "url")
+SOMEBODY: dict[str, tuple[dict[str, Any], ...]] = {
+    "nobody known": (),
+    "create": (owned(NAMESPACE, NAME, URL, STRATEGY, by="kubectl-create", operation="Update"),),
+    "another apply": (owned(NAMESPACE, NAME, URL, STRATEGY, by="argocd"),),
+    "restow, but for its address": (
+        owned(STRATEGY, VERSIONS, CA_BUNDLE),
+        owned(URL, NAME, by="helm", operation="Update"),
+    ),
+    "restow, whose Service's name was edited": (owned(*WHOLE[:3], NAMESPACE), owned(NAME, by="kubectl-edit")),
+}
+
+
+@pytest.mark.parametrize("managers", SOMEBODY.values(), ids=SOMEBODY)
+@pytest.mark.parametrize("theirs", [THEIRS, THEIR_URL], ids=["at a Service", "at a URL"])
+@pytest.mark.parametrize("ours", [SERVICE, ELSEWHERE], ids=["to a Service", "to a URL"])
+def test_another_projects_webhook_stays(managers: Any, theirs: dict[str, Any], ours: Any) -> None:
+    """The other webhook would be gone for good, and its objects would be converted by rules that it does not know."""
+    found = crd(theirs, *managers, bundle=OLD)
+    with pytest.raises(WiringRefused) as refused:
+        plan_wiring(found, Wiring(NEW, ours))
+    assert str(address_of(theirs)) in str(refused.value) and "widgets.example.com" in str(refused.value)
+    asks = f"spec.takeOver: {name_of(address_of(theirs))}" in str(refused.value)
+    assert asks != ("argocd" in str(refused.value) or "kubectl-edit" in str(refused.value))
+    other = Wiring(NEW, ours, replaces={**found.document["spec"]["conversion"], "strategy": "other"})
+    with pytest.raises(WiringRefused):
+        plan_wiring(found, other)
+
+
+@pytest.mark.parametrize("theirs", [THEIRS, THEIR_URL], ids=["from a Service", "from a URL"])
+@pytest.mark.parametrize("ours", [SERVICE, ELSEWHERE], ids=["to a Service", "to a URL"])
+def test_what_may_be_replaced_is_replaced_whole_and_comes_back(theirs: dict[str, Any], ours: Any) -> None:
+    """A left-over field of theirs would make the CRD invalid, and their CA would be trusted for this webhook."""
+    found = crd(theirs, owned(NAME, URL, by="helm", operation="Update"), bundle=OLD)
+    before = found.document["spec"]["conversion"]
+    plan = plan_wiring(found, Wiring(NEW, ours, replaces=before))
+    assert plan.body is not None and plan.is_merge_patch and plan.rival is None
+    after = merged(before, plan.body["spec"]["conversion"])
+    config = {**client_config(ours), "caBundle": NEW.base64}
+    assert after == {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
+    assert merged(after, merge_patch(after, before)) == before
+    # The patch is restow's, so the webhook may move like one that was applied.
+    moved = Url("https://127.0.0.1:9444/convert")
+    patched = owned(*WHOLE, URL, by=FIELD_MANAGER, operation="Update")
+    plan = plan_wiring(crd(client_config(ours), patched, bundle=NEW), Wiring(NEW, moved))
+    assert plan.rival == ours and plan.body is not None
+
+
+def merged(before: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    """What a JSON merge patch makes of an object."""
+    kept = {name: value for name, value in (before if isinstance(before, dict) else {}).items() if name not in patch}
+    changed = {name: value for name, value in patch.items() if value is not None}
+    return kept | {
+        name: merged((before or {}).get(name), value) if isinstance(value, dict) else value
+        for name, value in changed.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("manager", "annotations", "said"),
+    [
+        (owned(NAME, by="argocd"), {}, "The next apply by argocd would bring it back"),
+        (
+            owned(NAME, by="helm", operation="Update"),
+            INJECTED,
+            r"take the annotation .*inject-ca-from out",
+        ),
+    ],
+    ids=["applied", "injected"],
+)
+def test_what_others_would_undo_is_not_replaced(manager: Any, annotations: dict[str, str], said: str) -> None:
+    """Both would write for ever, and each write rebuilds the watch caches."""
+    found = crd(THEIRS, manager, bundle=OLD, annotations=annotations)
+    with pytest.raises(WiringRefused, match=said):
+        plan_wiring(found, Wiring(NEW, SERVICE, replaces=found.document["spec"]["conversion"]))
+
+
+@pytest.mark.parametrize(
+    ("config", "address"),
+    [
+        ({"service": {"namespace": "system", "name": "webhook", "path": "/old", "port": 8443}}, SERVICE),
+        ({"url": "https://host/convert"}, Url("https://host:443/convert")),
+    ],
+)
+def test_our_own_address_is_no_other_webhook(config: dict[str, Any], address: Any) -> None:
+    """A manifest that names this webhook would be refused for its spelling."""
+    assert plan_wiring(crd(config), Wiring(NEW, address)).body is not None
+
+
+def test_one_host_may_have_the_webhooks_of_several_projects() -> None:
+    """Behind a proxy only the path of a URL tells whose webhook it is."""
+    with pytest.raises(WiringRefused, match="names the webhook at https://host/theirs"):
+        plan_wiring(crd({"url": "https://host/theirs"}), Wiring(NEW, Url("https://host/ours")))
+
+
+@pytest.mark.parametrize(
+    ("named", "address", "is_it"),
+    [
+        ("a/b", Service("a", "b", "/convert"), True),
+        ("a/b/convert", Service("a", "b", "/convert"), True),
+        ("a/b:8443/convert", Service("a", "b", "/convert", 8443), True),
+        ("a/b", Service("a", "b", "/convert", 8443), False),
+        ("a/b/other", Service("a", "b", "/convert"), False),
+        ("a/c", Service("a", "b"), False),
+        ("https://host/convert", Url("https://host:443/convert"), True),
+        ("https://host", Url("https://host/convert"), True),
+        ("https://host/other", Url("https://host/convert"), False),
+        ("https://host", Service("a", "b"), False),
+    ],
+)
+def test_a_takeover_is_asked_for_by_name(named: str, address: Any, is_it: bool) -> None:
+    """Another webhook than the one that was asked for would be replaced."""
+    assert is_named(address, address_named(named)) is is_it
+    assert is_named(address, address_named(name_of(address)))
 
 
 def test_review_versions_that_are_understood_are_left_alone() -> None:

@@ -64,6 +64,9 @@ def test_a_revision_is_named_after_what_conversions_depend_on() -> None:
         "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://a.example.dev"}},
     }
     assert Revision.of(rules(generation=5, labels={"a": "b"}), Crd.from_document(wired)).name == first.name
+    asked = rules()
+    asked["spec"]["takeOver"] = "a/b"
+    assert Revision.of(asked, Crd.from_document(crd())).name == first.name
     for change in (("spec", "hub"), ("spec", "spokes")):
         other = rules()
         other[change[0]][change[1]] = copy.deepcopy(other[change[0]][change[1]]) * 2

@@ -93,6 +93,11 @@ FORMS = {
         HEAD + "    - each: {spoke: a, rules: [{stash: {hub: b}}]}\n  keyless:\n  - {lists: [a, c], acknowledge: why}",
         "line 11, column 17: Widget.example.dev v2: keyless=c covers no list that needs a key. Remove it, or write",
     ),
+    "a takeover of nothing": (
+        HEAD + "      []\n  takeOver: webhook",
+        "line 10, column 3: names no webhook. Write <namespace>",
+    ),
+    "a takeover without TLS": (HEAD + "      []\n  takeOver: http://host/convert", "names no webhook"),
     "the hub is a spoke": (
         HEAD.replace("version: v1", "version: v2") + "      []",
         "line 7, column 5: Widget.example.",

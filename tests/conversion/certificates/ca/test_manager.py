@@ -6,6 +6,7 @@ The replicas look, and load what they find, at random moments; connections break
 from __future__ import annotations
 
 import contextlib
+import copy
 import random
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
@@ -263,6 +264,24 @@ async def test_a_crd_that_cannot_be_wired_holds_a_rotation_up(tmp_path: Path, ca
     await settled(world, replica, rounds=100)
     trust = trust_of(world.secret("webhook-ca"))
     assert trust is not None and trust.successor is None
+
+
+async def test_another_projects_webhook_is_left_alone_and_holds_nothing_up(tmp_path: Path) -> None:
+    """One CRD that another project took would be taken from it, or no CA could be rotated for the others any more."""
+    world, town = World(*CRDS, wired=True), []
+    theirs = world.crd(CRDS[0])["spec"]["conversion"]
+    theirs["webhook"]["clientConfig"]["service"] = {"namespace": "system", "name": "theirs", "port": 443}
+    before = copy.deepcopy(theirs)
+    replica = Replica(world, tmp_path, town)
+    await settled(world, replica)
+    await replica.certificates.rotate_authority()
+    await settled(world, replica, rounds=100)
+    trust = trust_of(world.secret("webhook-ca"))
+    assert trust is not None and trust.successor is None
+    assert replica.details is not None and replica.details.wired == (CRDS[1], PLACES[-1])
+    [problem] = replica.details.problems
+    assert f"{CRDS[0]} names the webhook at Service system/theirs:443" in problem.said
+    assert world.crd(CRDS[0])["spec"]["conversion"] == before
 
 
 async def test_what_cert_manager_keeps_does_not_count(tmp_path: Path) -> None:
