@@ -41,6 +41,7 @@ from restow.conversion.operate.revisions import (
 from restow.conversion.operate.statuses import Assessment, RulesStatus, Told, denied
 from restow.conversion.operate.targets import CrdFinder, RulesByTarget
 from restow.conversion.operate.wiring import REFUSING, STEPS, At, Obstacle, RulesStep, WiringGate
+from restow.conversion.operate.workers import Workers
 from restow.crds import Crd, CrdError
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult, Selection, Source
@@ -78,6 +79,7 @@ class RulesReconciler:
         instance: the name of this process, for Events.
         hook: called for the watches and the reconciles.
         told: called after each look at an object; must not block.
+        processes: rehearse the revisions that may be costly.
         clock: the clock for all waiting.
         workers: the number of objects that are reconciled concurrently.
         steps: the admission steps that API servers call for the kinds that need them.
@@ -94,6 +96,7 @@ class RulesReconciler:
         instance: str,
         hook: Callable[[ControllerEvent], None],
         told: Told,
+        processes: Workers,
         clock: Clock = SYSTEM_CLOCK,
         workers: int = 4,
         steps: Collection[RulesStep] = (),
@@ -111,7 +114,7 @@ class RulesReconciler:
         self._analyses: dict[str, _Analysis] = {}
         self._records = Records(cluster, namespace)
         self._declarations = Declarations(cluster, namespace, clock)
-        self._rehearsals = Rehearsals(cluster, clock)
+        self._rehearsals = Rehearsals(cluster, clock, self._records, processes)
         self._claims: dict[str, str] = {}  # the rules that convert claims, by the name of the claims' CRD
         self._wiring = WiringGate(cluster, at, may_be_stored, obstacle)
         self._steps = tuple(steps)
@@ -143,6 +146,8 @@ class RulesReconciler:
         except Forbidden as error:
             await self._deny_all(error)
             raise
+        finally:
+            await self._rehearsals.leave()
 
     async def _deny_all(self, error: Forbidden) -> None:
         """Write into each object that nothing is reconciled, because a watch needs a right that the operator lacks."""
@@ -285,7 +290,7 @@ class RulesReconciler:
         generation = document["metadata"].get("generation") or 0
         recovers = not record.active and self._wiring.is_ours(crd)
         if record.rehearsed != revision.name and not recovers:
-            gate, after = await self._rehearsals.pass_(name, revision, crds)
+            gate, after, record = await self._rehearsals.pass_(name, revision, crds, record)
             if gate.state is not True:
                 # A revision that is already served continues to be served.
                 return Assessment((*passed, gate), crd.name, record, after)

@@ -35,6 +35,7 @@ from restow.conversion.operate.revisions import (
     report_key,
 )
 from restow.conversion.operate.wiring import At, KindsStep
+from restow.conversion.operate.workers import Workers, is_costly
 from restow.conversion.server.webhook import WebhookServer
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -92,6 +93,7 @@ class Replica:
         namespace: the namespace of the ConfigMaps.
         name: the name of this replica.
         webhook: the webhook that serves the conversions.
+        workers: convert the kinds whose conversion may be costly.
         steps: the admission steps of ``webhook`` for the kinds that it converts.
         keeper: keeps the wiring of the CRDs that this replica passes to it, until they are released.
         at: returns the webhook's address for a path.
@@ -109,6 +111,7 @@ class Replica:
         name: str,
         webhook: WebhookServer,
         *,
+        workers: Workers,
         steps: Sequence[KindsStep],
         keeper: KeptWiring,
         at: At,
@@ -119,6 +122,7 @@ class Replica:
         self._namespace = namespace
         self._name = name
         self._webhook = webhook
+        self._workers = workers
         self._steps = tuple(steps)
         self._keeper = keeper
         self._at = at
@@ -212,13 +216,14 @@ class Replica:
                 problem = f"revision {name}: {str(error)[:500]}"
                 _log.error("%s: %s", record.crd, problem)
         if record.active != served.serves and record.active in served.graphs:
-            graph = served.graphs[record.active]
-            self._webhook.serve(record.crd, graph)
+            graph, text = served.graphs[record.active], record.revisions[record.active]
+            workers = self._workers.of(record.crd, record.active, text) if is_costly(graph) else None
+            self._webhook.serve(record.crd, graph, None if workers is None else workers.review)
             served.serves = record.active
-            revision = Revision.read(record.active, record.revisions[record.active])
+            revision = Revision.read(record.active, text)
             crds = revision.targets()
             for step in self._steps:
-                step.serve(crds, graph)
+                step.serve(crds, graph, workers)
             served.configurations = {
                 step.of.name: step.of.configuration_of(crds, revision.hub, self._at)
                 for step in self._steps

@@ -4,9 +4,10 @@ A revision is a ``ConversionRules`` document together with the versions of the C
 that a replica needs to compile the same conversions, now or after a restart. Its name is a hash of its content.
 
 The ConfigMap of a CRD has these entries in ``data``: the rules' name, the active revision, the candidate that the
-replicas compile first, the generation of each, the rehearsed revision, whether and how the CRD may be wired, what a
-takeover replaced, and the admission steps. ``binaryData`` holds the revisions. Each replica adds an entry of its own.
-The leader writes all other entries, and nothing else writes the ConfigMap.
+replicas compile first, the generation of each, the rehearsed revision, the one in rehearsal, one that must not be
+rehearsed, whether and how the CRD may be wired, what a takeover replaced, and the admission steps. ``binaryData`` holds
+the revisions. Each replica adds an entry of its own. The leader writes all other entries, and nothing else writes the
+ConfigMap.
 
 Pure.
 """
@@ -246,6 +247,8 @@ class RevisionRecord:
         active, candidate: names of revisions; empty for none.
         active_generation, candidate_generation: the generations of the object from which they were made.
         rehearsed: the last revision that was rehearsed on every live object.
+        rehearsing: a revision whose rehearsal may end the process, and how often it was started; empty for none.
+        fatal: a revision that must not be rehearsed again, and why; empty for none.
         wired: whether the CRD may be wired.
         composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD, and which is
             wired instead; empty for none.
@@ -263,6 +266,8 @@ class RevisionRecord:
     candidate: str = ""
     candidate_generation: int = 0
     rehearsed: str = ""
+    rehearsing: str = ""
+    fatal: str = ""
     wired: bool = False
     composite: str = ""
     former: str = ""
@@ -283,6 +288,8 @@ class RevisionRecord:
             candidate=data.get("candidate") or "",
             candidate_generation=_number(data.get("candidateGeneration")),
             rehearsed=data.get("rehearsed") or "",
+            rehearsing=data.get("rehearsing") or "",
+            fatal=data.get("fatal") or "",
             wired=data.get("wired") == "true",
             composite=data.get("composite") or "",
             former=data.get("former") or "",
@@ -301,6 +308,16 @@ class RevisionRecord:
             },
             version=document["metadata"].get("resourceVersion") or "",
         )
+
+    def starts_of(self, revision: str) -> int:
+        """Return how often a rehearsal of a revision was started that has not ended."""
+        name, _, starts = self.rehearsing.partition(" ")
+        return _number(starts) if name == revision else 0
+
+    def fatal_for(self, revision: str) -> str | None:
+        """Return why a revision must not be rehearsed again, None if it may be."""
+        name, _, said = self.fatal.partition(" ")
+        return said if name == revision else None
 
     def targets(self) -> tuple[Crd, ...]:
         """Return the CRDs of the served revision, for when they are gone; none if no revision can be read."""
@@ -322,6 +339,8 @@ class RevisionRecord:
             "candidate": changes.get("candidate", self.candidate),
             "candidateGeneration": str(changes.get("candidate_generation", self.candidate_generation)),
             "rehearsed": changes.get("rehearsed", self.rehearsed),
+            "rehearsing": changes.get("rehearsing", self.rehearsing),
+            "fatal": changes.get("fatal", self.fatal),
             "wired": "true" if changes.get("wired", self.wired) else "false",
             "composite": changes.get("composite", self.composite),
             "former": changes.get("former", self.former),

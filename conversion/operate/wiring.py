@@ -57,6 +57,7 @@ from restow.conversion.model.values import Json
 from restow.conversion.operate import gates
 from restow.conversion.operate.gates import Gate
 from restow.conversion.operate.revisions import LOST, Former, RevisionRecord, StepState
+from restow.conversion.operate.workers import KindsWorkers
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.server.admission import AdmissionStep, RefuseKept, RestoreStash
 from restow.crds import Crd, CrdError
@@ -335,7 +336,7 @@ class RulesStep:
         missing: the reason of the gate Wired while API servers do not call it.
         said: the effect of the step, as a clause about API servers.
         webhook: makes the webhook of a CRD from the address of the step and the hub.
-        decides: makes the admission step from the conversions.
+        decides: makes the admission step from the conversions, and from what converts elsewhere.
     """
 
     name: str
@@ -344,7 +345,7 @@ class RulesStep:
     missing: str
     said: str
     webhook: Callable[[Address, Crd, str], dict[str, Any]]
-    decides: Callable[[Graph, Sequence[Crd]], AdmissionStep]
+    decides: Callable[[Graph, Sequence[Crd], KindsWorkers | None], AdmissionStep]
 
     def configuration_of(self, crds: Sequence[Crd], hub: str, at: Callable[[str], Address]) -> Json:
         """Return the webhook configuration of a kind, and of its claims, without CA bundle.
@@ -366,7 +367,7 @@ RESTORING: Final = RulesStep(
     "StashesNotRestored",
     "has it restore stashes",
     stash_webhook,
-    RestoreStash,
+    lambda graph, crds, workers: RestoreStash(graph, crds, None if workers is None else workers.restore),
 )
 REFUSING: Final = RulesStep(
     "refuse-unconvertible",
@@ -375,7 +376,7 @@ REFUSING: Final = RulesStep(
     "WritesNotRefused",
     "has it refuse values that a rule could not convert",
     refusal_webhook,
-    lambda graph, _crds: RefuseKept(graph),
+    lambda graph, _crds, workers: workers.refuse if workers else RefuseKept(graph),
 )
 STEPS: Final = (RESTORING, REFUSING)
 
@@ -389,11 +390,11 @@ class KindsStep:
         self._steps: dict[tuple[str, str], AdmissionStep] = {}
         self._suspended: set[str] = set()
 
-    def serve(self, crds: Sequence[Crd], graph: Graph) -> None:
+    def serve(self, crds: Sequence[Crd], graph: Graph, workers: KindsWorkers | None = None) -> None:
         """Decide by the conversions of a kind, and of its claims, from the next request on."""
         self.withdraw(crds[0].name)
         self._served[crds[0].name] = tuple(crds)
-        self._steps |= dict.fromkeys(((crd.group, crd.kind) for crd in crds), self.of.decides(graph, crds))
+        self._steps |= dict.fromkeys(((crd.group, crd.kind) for crd in crds), self.of.decides(graph, crds, workers))
 
     def suspend(self, crd: str) -> None:
         """Refuse requests about a kind, by which this process cannot decide: they must not pass undecided."""

@@ -133,6 +133,12 @@ class AdmissionRequest:
         return size
 
     @property
+    def sent(self) -> bytes:
+        """The whole AdmissionReview as it was received."""
+        sent: bytes = self.__dict__["sent_body"]
+        return sent
+
+    @property
     def is_cut(self) -> bool:
         """Whether a part is undecoded because it is nested deeper than ``restow.conversion.model.deepjson.DEEPEST``."""
         cut: bool = self.__dict__.get("cut", False)
@@ -182,7 +188,9 @@ class AdmissionReview:
             message = f"the body is no {_KIND} of {_VERSION}"
             raise AdmissionError(message)
         fields = {name: getattr(review.request, name) for name in _Request.__struct_fields__}
-        return cls(AdmissionRequest(**fields | {name: _sent(fields[name], cuts) for name in _OBJECTS}))
+        request = AdmissionRequest(**fields | {name: _sent(fields[name], cuts) for name in _OBJECTS})
+        request.__dict__["sent_body"] = body
+        return cls(request)
 
     def answer(self, verdict: AdmissionResponse) -> bytes:
         """Return the answer, as JSON."""

@@ -17,7 +17,9 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import msgspec
@@ -210,6 +212,19 @@ class Review:
                     self._converted.append(msgspec.Raw(converted))
             yield obj
 
+    def give_up(self, reason: str, index: int | None = None) -> bytes:
+        """Return the answer of a review that cannot be converted, because of the object at ``index`` if it is known."""
+        if index is None:
+            self.failures.append(reason)
+            return self.answer()
+        found = next(islice(self._objects, index, None), None)
+        fields: Fields = {}
+        with suppress(ObjectError, ReviewTooLarge, *_MALFORMED):
+            fields = found if isinstance(found, dict) else _read_fields(found or msgspec.Raw(b"{}"))
+        self.count = index + 1
+        self._fail(index, fields, ObjectError(reason))
+        return self.answer()
+
     def answer(self) -> bytes:
         """Return the answer, as JSON."""
         response: Json = {"uid": self._request.uid}
@@ -268,6 +283,8 @@ class Review:
         self.failures.append(f"[{index}] {_identity(fields)}: {error}{rule}"[:_MAX_FAILURE])
 
     def _message(self) -> str:
+        if not self.count:
+            return self.failures[0]
         total, count = self.count, len(self.failures)
         head = f"{count} of {total} objects cannot be converted to {self.target[:_MAX_NAME]}"
         message = "; ".join((f"{head}: {self.failures[0]}", *self.failures[1:]))

@@ -23,9 +23,20 @@ from restow.conversion.rules.branches import When
 from restow.conversion.rules.model import Lens, OnError, Rule, ScopedRules, inside_path
 from restow.crds.paths import ROOT
 
-__all__ = ["Keyless", "can_fail", "failing_labels", "keeping", "lists_of", "with_keyless", "with_on_error"]
+__all__ = [
+    "Keyless",
+    "can_fail",
+    "failing_labels",
+    "keeping",
+    "lists_of",
+    "may_be_costly",
+    "with_keyless",
+    "with_on_error",
+]
 
 _WILD: Final = re.compile(r"(\*\*|\*)")
+#: The rule that matches texts against the pattern of its author.
+_MATCHING: Final = "template"
 _REGEX: Final = {"**": ".*", "*": r"[^.\[\]{}]*"}
 
 
@@ -103,6 +114,14 @@ def can_fail(rule: Rule) -> bool:
     if isinstance(rule, Lens):
         return not rule.is_known
     return isinstance(rule, ScopedRules) and bool(rule.hide is not None or rule.merge is not None or rule.recurse)
+
+
+def may_be_costly(rules: Sequence[Rule]) -> bool:
+    """Return whether the conversion of one small object may take long: by functions of an author, or by a pattern."""
+    return any(
+        can_fail(rule) or rule.name == _MATCHING or (isinstance(rule, When | ScopedRules) and may_be_costly(rule.rules))
+        for rule in rules
+    )
 
 
 def failing_labels(rule: Lens | ScopedRules) -> Iterator[str]:

@@ -6,7 +6,7 @@ the message that the API server shows. A body that is no review has no uid for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -14,7 +14,8 @@ import msgspec
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ReviewError, raised_at
-from restow.conversion.reviews.conversion import LARGE, Fields, KeptValue, Review, ReviewTooLarge
+from restow.conversion.reviews.conversion import LARGE, KeptValue, Review, ReviewTooLarge
+from restow.conversion.reviews.tally import Tally, converted
 from restow.conversion.rules.kindwide import failing_labels, keeping
 from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
@@ -23,23 +24,35 @@ from restow.conversion.server.timeslices import TimeSlices
 from restow.crds import Crd
 from restow.kube.clock import Clock
 
-__all__ = ["ConversionEndpoint", "KeptHook", "conversions_by_crd"]
+__all__ = ["ConversionEndpoint", "Elsewhere", "GaveUp", "KeptHook", "conversions_by_crd"]
 
 KeptHook = Callable[[KeptValue], None]
 """Receives each value that a rule could not convert, and kept."""
 
 
-#: Conversion of a review stops after this many failures; its message has reached its full length long before.
-_ENOUGH_FAILURES: Final = 1000
-
 _UNKNOWN: Final = "unknown"
 
-Sources = dict[tuple[bytes, bool], int]
-"""The number of objects by their original apiVersion (as JSON) and by whether they failed."""
+
+class GaveUp(Exception):
+    """The conversion was ended because it took too much. The message is a predicate of the object at ``index``.
+
+    Without ``index`` it is unknown which object takes so much, and the message is a sentence.
+    """
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+Elsewhere = Callable[[bytes, int], Awaitable[tuple[bytes, Tally, Sequence[KeptValue]]]]
+"""Answers a review, whose objects may have so many bytes, in another process.
+
+Raises GaveUp; ReviewError as ``Review`` does; Refusal if too many reviews wait.
+"""
 
 
 class ConversionEndpoint:
-    """Converts the objects of one CRD. ``most`` is the largest body, in bytes."""
+    """Converts the objects of one CRD, in this process or ``elsewhere``. ``most`` is the largest body, in bytes."""
 
     def __init__(
         self,
@@ -52,6 +65,7 @@ class ConversionEndpoint:
         request_log: RateLimitedLog,
         clock: Clock,
         kept: KeptHook | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.most = limits.body
         self._crd = crd
@@ -62,6 +76,7 @@ class ConversionEndpoint:
         self._request_log = request_log
         self._clock = clock
         self._kept = kept
+        self._elsewhere = elsewhere
         self._kept_log = RateLimitedLog(clock)
         for label in _keeping_labels(graph):
             counts.add("restow_conversion_kept_total", crd, label, amount=0)
@@ -75,24 +90,34 @@ class ConversionEndpoint:
         """Answer one review.
 
         Raises:
-            Refusal: the body is no ConversionReview, or is too large.
+            Refusal: the body is no ConversionReview or is too large, or the webhook is overloaded.
         """
         started = self._clock.monotonic()
-        sources: Sources = {}
         try:
-            review = Review(self._graph, bytes(body), most=self._most_of_object)
-            if len(body) <= LARGE:
-                for _ in _converted(review, sources):
-                    pass
-            else:
-                await self._time_slices.drive(_converted(review, sources))
+            answer, tally, kept = await self._answered(bytes(body))
         except ReviewTooLarge as error:
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", str(error)) from error
         except ReviewError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error
-        answer = review.answer()
-        self._count(review, sources, len(body), len(answer), started)
+        self._count(tally, kept, len(body), len(answer), started)
         return answer
+
+    async def _answered(self, body: bytes) -> tuple[bytes, Tally, Sequence[KeptValue]]:
+        if self._elsewhere is not None:
+            try:
+                return await self._elsewhere(body, self._most_of_object)
+            except GaveUp as gave_up:
+                review = Review(self._graph, body, most=self._most_of_object)
+                answer = review.give_up(f"{gave_up} (rules of {self._crd})", gave_up.index)
+                return answer, Tally(review.target, 1, 1, review.failures[0]), ()
+        review = Review(self._graph, body, most=self._most_of_object)
+        tally = Tally(review.target)
+        if len(body) <= LARGE:
+            for _ in converted(review, tally):
+                pass
+        else:
+            await self._time_slices.drive(self._crd, converted(review, tally))
+        return review.answer(), tally, review.kept
 
     def answer_at_once(self, body: bytes, *, most: int) -> bytes | None:
         """Answer a small review. Return None, and count nothing, if the answer has more than ``most`` bytes.
@@ -100,37 +125,39 @@ class ConversionEndpoint:
         Raises:
             ReviewError: the body is no ConversionReview.
         """
+        if self._elsewhere is not None:
+            return None
         started = self._clock.monotonic()
-        sources: Sources = {}
         review = Review(self._graph, body, most=self._most_of_object)
-        for _ in _converted(review, sources):
+        tally = Tally(review.target)
+        for _ in converted(review, tally):
             pass
         answer = review.answer()
         if len(answer) > most:
             return None
-        self._count(review, sources, len(body), len(answer), started)
+        self._count(tally, review.kept, len(body), len(answer), started)
         return answer
 
-    def _count(self, review: Review, sources: Sources, received: int, sent: int, started: float) -> None:
+    def _count(self, tally: Tally, kept: Sequence[KeptValue], received: int, sent: int, started: float) -> None:
         add, crd = self._counts.add, self._crd
-        add("restow_conversion_reviews_total", crd, "failure" if review.failures else "success")
+        add("restow_conversion_reviews_total", crd, "failure" if tally.failed else "success")
         add("restow_conversion_request_bytes_total", crd, amount=received)
         add("restow_conversion_response_bytes_total", crd, amount=sent)
-        target = self._versions.get(review.target, _UNKNOWN)
-        for (source, failed), count in sources.items():
+        target = self._versions.get(tally.target, _UNKNOWN)
+        for (source, failed), count in tally.sources.items():
             labels = (crd, self._versions_as_sent.get(source, _UNKNOWN), target, "failure" if failed else "success")
             add("restow_conversion_objects_total", *labels, amount=count)
         self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", crd)
-        for each in review.kept:
+        for each in kept:
             self._tell_kept(each, target)
-        if review.failures:
+        if tally.failed:
             self._request_log.add(
                 "conversion failed",
                 crd=crd,
                 to=target,
-                objects=review.count,
-                failed=len(review.failures),
-                first=review.failures[0],
+                objects=tally.count,
+                failed=tally.failed,
+                first=tally.first,
             )
 
     def _tell_kept(self, kept: KeptValue, target: str) -> None:
@@ -155,23 +182,6 @@ def _keeping_labels(graph: Graph) -> frozenset[str]:
     """Return the names of the rules that may keep a value."""
     spokes = [spoke for kind in graph.kinds.values() for spoke in kind.spokes.values()]
     return frozenset(label for spoke in spokes for rule in keeping(spoke.rules) for label in failing_labels(rule))
-
-
-def _converted(review: Review, sources: Sources) -> Iterator[None]:
-    """Convert the objects, yield after each, and count them by their original apiVersion."""
-    failed = 0
-    for obj in review:
-        now_failed = len(review.failures)
-        key = _source(obj), now_failed > failed
-        sources[key] = sources.get(key, 0) + 1
-        failed = now_failed
-        if failed >= _ENOUGH_FAILURES:
-            return
-        yield
-
-
-def _source(obj: Fields | msgspec.Raw) -> bytes:
-    return bytes(obj.get("apiVersion", b"")) if isinstance(obj, dict) else b""
 
 
 def conversions_by_crd(graph: Graph, crds: Iterable[Crd] = ()) -> dict[str, Graph]:

@@ -1,7 +1,8 @@
 """Runs long work in short time slices, so that probes, leases and small reviews never wait long for a large one.
 
 One event loop does everything. Work that takes longer than a time slice continues in further slices. Each round of the
-loop runs one slice, so ten large reviews at once delay the others no longer than one does.
+loop runs one slice, so ten large reviews at once delay the others no longer than one does. Kinds take turns, and so do
+the reviews of one kind: ten reviews of one kind delay another kind no longer than one does.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ class TimeSlices:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._slice = asyncio.Lock()
+        self._kinds: dict[str, asyncio.Lock] = {}
 
-    async def drive(self, steps: Iterator[object]) -> None:
+    async def drive(self, kind: str, steps: Iterator[object]) -> None:
         """Exhaust an iterator in time slices. Other callers run in between, in the order of their calls."""
+        own = self._kinds.setdefault(kind, asyncio.Lock())
         done = False
         while not done:
-            async with self._slice:
+            async with own, self._slice:
                 await asyncio.sleep(0)
                 done = self._take(steps)
 

@@ -19,7 +19,7 @@ from restow.conversion.server.admission import AdmissionEndpoint, AdmissionStep,
 from restow.conversion.server.bodybudget import BodyReader
 from restow.conversion.server.clientconnection import BUFFER, ClientConnection
 from restow.conversion.server.connections import HEADERS
-from restow.conversion.server.conversion import ConversionEndpoint, KeptHook
+from restow.conversion.server.conversion import ConversionEndpoint, Elsewhere, KeptHook
 from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics
@@ -101,9 +101,12 @@ class WebhookServer:
         for name in (*validating, *mutating):
             self.counts.add("restow_admission_reviews_total", name, "failed", amount=0)
 
-    def serve(self, crd: str, graph: Graph) -> None:
-        """Convert the objects of a CRD by a graph from the next review on; the graph replaces an earlier one."""
-        path, endpoint = f"/convert/{crd}", self._converting(crd, graph)
+    def serve(self, crd: str, graph: Graph, elsewhere: Elsewhere | None = None) -> None:
+        """Convert the objects of a CRD by a graph from the next review on; the graph replaces an earlier one.
+
+        ``elsewhere`` converts by the same graph in another process.
+        """
+        path, endpoint = f"/convert/{crd}", self._converting(crd, graph, elsewhere)
         self._suspended.pop(path, None)
         self._endpoints[path] = endpoint
         if not self._clients.conversion:
@@ -233,7 +236,7 @@ class WebhookServer:
             response.force_close()
         return self._closing(response)
 
-    def _converting(self, crd: str, graph: Graph) -> ConversionEndpoint:
+    def _converting(self, crd: str, graph: Graph, elsewhere: Elsewhere | None = None) -> ConversionEndpoint:
         return ConversionEndpoint(
             crd,
             graph,
@@ -243,6 +246,7 @@ class WebhookServer:
             request_log=self.request_log,
             clock=self.clock,
             kept=self._kept,
+            elsewhere=elsewhere,
         )
 
     def _admitting(self, name: str, step: AdmissionStep, *, patches: bool) -> AdmissionEndpoint:

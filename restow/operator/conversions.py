@@ -25,6 +25,7 @@ from restow.conversion.operate.members import Membership, unique_replica
 from restow.conversion.operate.reconciler import RulesReconciler
 from restow.conversion.operate.replica import Replica
 from restow.conversion.operate.wiring import REFUSING, RESTORING, STEPS, KindsStep
+from restow.conversion.operate.workers import Workers
 from restow.conversion.server import KeptEvents, ServerPhase, ServingCertificate, WebhookServer, run_alone
 from restow.crds import conversionrules
 from restow.kube import Cluster, LeaderElector, unique_identity
@@ -88,6 +89,7 @@ class _Conversions:
             clock=settings.clock,
             kept=self._kept.note,
         )
+        self._workers = Workers(settings.clock)
         self._told: Callable[[CertificateDetails], None] = lambda _details: None
         self._obstacles: dict[str, WiringProblem] = {}
 
@@ -127,6 +129,7 @@ class _Conversions:
             self._namespace,
             member.replica,
             self._webhook,
+            workers=self._workers,
             steps=self._steps,
             keeper=self._certificates,
             at=self._authority.at,
@@ -166,6 +169,7 @@ class _Conversions:
         ended, clock = self._metrics.ended, settings.clock
         async with run_alongside(self._lead_until(stop)) as (leading,):
             async with run_alongside(
+                keep_running("workers", self._workers.run, ended=ended, clock=clock),
                 keep_running("certificates", self._certificates.run_forever, ended=ended, clock=clock),
                 keep_running("replica", replica.run, ended=ended, clock=clock),
                 keep_running("peers", replica.watch_peers, ended=ended, clock=clock),
@@ -203,6 +207,7 @@ class _Conversions:
             hook=self._metrics.controller,
             told=self._metrics.rules,
             clock=settings.clock,
+            processes=self._workers,
             steps=settings.rules_steps,
             obstacle=self._obstacle,
         )

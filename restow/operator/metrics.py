@@ -63,6 +63,7 @@ class OperatorMetrics:
             "certificates",
             "conversions",
             "replica",
+            "workers",
         ):  # start at 0, or an alert misses the first increment
             self._ends.labels(work)
         self._statuses: dict[str, Mapping[str, str]] = {}

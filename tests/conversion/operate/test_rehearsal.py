@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from restow.conversion.compile.graph import Graph
-from restow.conversion.operate.rehearsal import Rehearsal
+from restow.conversion.operate.rehearsal import Rehearsal, _tried_here
 from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.cluster import Reply
@@ -29,7 +30,7 @@ class OnePage:
 async def test_a_page_with_a_deep_object_is_requested_once() -> None:
     """Each such page, of up to a hundred objects, would be read and converted by the API server twice."""
     cluster = OnePage()
-    rehearsal = Rehearsal(Graph({}), [Crd.from_document(b.crd_document())])
+    rehearsal = Rehearsal(partial(_tried_here, Graph({})), [Crd.from_document(b.crd_document())])
     await rehearsal.step(cast("Cluster", cluster))
     assert cluster.asked == 1
     assert rehearsal.done and rehearsal.message.startswith(

@@ -15,7 +15,7 @@ from restow.conversion.server.timeslices import TimeSlices
 async def test_all_of_the_work_is_done() -> None:
     """A turn that ended early would leave objects unconverted."""
     done = []
-    await TimeSlices(0.0).drive(done.append(number) for number in range(50))
+    await TimeSlices(0.0).drive("a", (done.append(number) for number in range(50)))
     assert done == list(range(50))
 
 
@@ -30,7 +30,7 @@ async def test_others_have_their_turn_in_between() -> None:
             await asyncio.sleep(0)
 
     probing = asyncio.create_task(others())
-    await TimeSlices(0.0).drive(iter(range(100)))
+    await TimeSlices(0.0).drive("a", iter(range(100)))
     probing.cancel()
     assert rounds >= 100
 
@@ -55,7 +55,7 @@ async def test_several_take_turns_and_no_two_in_one_round() -> None:
     counter = asyncio.create_task(counting())
     async with asyncio.TaskGroup() as group:
         for name in "abc":
-            group.create_task(slices.drive(work(name)))
+            group.create_task(slices.drive(name, work(name)))
     counter.cancel()
     assert len({round_ for round_, _ in steps}) == len(steps), "two steps in one round of the loop"
     order = "".join(name for _, name in steps)
@@ -80,7 +80,7 @@ async def test_a_turn_ends_with_the_step_that_exceeds_it() -> None:
             await asyncio.sleep(0)
 
     probing = asyncio.create_task(others())
-    await TimeSlices(0.001).drive(work())
+    await TimeSlices(0.001).drive("a", work())
     probing.cancel()
     assert rounds >= 5
 
@@ -94,5 +94,5 @@ async def test_what_a_step_raises_ends_it_and_frees_the_slice() -> None:
         raise ValueError
 
     with pytest.raises(ValueError):
-        await slices.drive(broken())
-    await slices.drive(iter(range(3)))
+        await slices.drive("a", broken())
+    await slices.drive("a", iter(range(3)))

@@ -1,0 +1,358 @@
+"""Processes in which the rules of teams compute, so that none of them takes time or memory from the operator.
+
+An expression or a pattern can take long, or much memory, for one small object, and cannot be interrupted. So kinds
+whose rules have some are converted in processes (``worker``), whose memory is limited and which are ended when a
+request takes too long. ``turns`` decides whose request is next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.errors import ObjectError, ReviewError
+from restow.conversion.operate.turns import FIRST_S, MOST_S, Job, QueueOfKindFull, Turns
+from restow.conversion.operate.worker import HEAD, Reply, Task
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
+from restow.conversion.reviews.conversion import KeptValue, ReviewTooLarge
+from restow.conversion.reviews.tally import Tally
+from restow.conversion.rules.kindwide import may_be_costly
+from restow.conversion.server.conversion import GaveUp
+from restow.conversion.server.limits import Refusal
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["KindsWorkers", "Workers", "is_costly"]
+
+_log = logging.getLogger(__name__)
+
+_MODULE: Final = "restow.conversion.operate.worker"
+_START_S: Final = 30.0
+_REVISIONS: Final = 32  # that a process keeps compiled
+_TRIED: Final = 1024 * 1024  # bytes of objects that are tried in one task
+_BUFFER: Final = 1024 * 1024
+_PART: Final = 4 * _BUFFER
+#: An API server gives up after 30 seconds.
+_WAIT_S: Final = 25.0
+_AGAIN_S: Final = 1.0
+
+_WHILE_REFUSED: Final = (
+    "a conversion of this kind took too much time or memory, so the kind is not converted for some seconds"
+)
+
+
+def is_costly(graph: Graph) -> bool:
+    """Return whether the conversion of one small object may take long, so that it has to happen in a process here."""
+    spokes = (spoke for kind in graph.kinds.values() for spoke in kind.spokes.values())
+    return any(may_be_costly(spoke.rules) for spoke in spokes)
+
+
+class _Ended(Exception):
+    """The process ended by itself."""
+
+
+@dataclass(slots=True)
+class _Process:
+    """A process, and the revisions that it has compiled."""
+
+    process: asyncio.subprocess.Process
+    progress: int
+    revisions: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    @property
+    def index(self) -> int:
+        """The index of the object at work."""
+        return int.from_bytes(os.pread(self.progress, 4, 0), sys.byteorder)
+
+    async def greeting(self) -> None:
+        """Wait until the process can serve.
+
+        Raises:
+            _Ended: the process ended.
+        """
+        await self._reply()
+
+    async def within(self, seconds: float, task: Task, body: bytes, text: str, *, each: bool) -> tuple[Reply, bytes]:
+        """Return the reply to a task; ``text`` is the stored form of its revision.
+
+        ``each``: the time is for each of the objects, not for all of them.
+
+        Raises:
+            TimeoutError: the task takes longer.
+            _Ended: the process ended.
+        """
+        asking, index = asyncio.ensure_future(self._ask(task, body, text)), 0
+        try:
+            while not (await asyncio.wait([asking], timeout=seconds))[0]:
+                before, index = index, self.index
+                if not each or index == before:
+                    raise TimeoutError
+            return await asking
+        finally:
+            asking.cancel()
+
+    async def _ask(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
+        task = self._with_revision(task, text)
+        sink = self.process.stdin
+        assert sink is not None
+        head = msgspec.msgpack.encode(task)
+        try:
+            sink.write(HEAD.pack(len(head), len(body)) + head)
+            for start in range(0, len(body), _PART):
+                sink.write(body[start : start + _PART])
+                await sink.drain()
+        except ConnectionError as error:
+            raise _Ended from error
+        return await self._reply()
+
+    async def _reply(self) -> tuple[Reply, bytes]:
+        source = self.process.stdout
+        assert source is not None
+        try:
+            lengths = HEAD.unpack(await source.readexactly(HEAD.size))
+            reply, answer = [await source.readexactly(length) for length in lengths]
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise _Ended from error
+        return msgspec.msgpack.decode(reply, type=Reply), answer
+
+    def _with_revision(self, task: Task, text: str) -> Task:
+        if task.revision in self.revisions:
+            self.revisions.move_to_end(task.revision)
+            return task
+        self.revisions[task.revision] = None
+        forgets = [self.revisions.popitem(last=False)[0] for _ in range(len(self.revisions) - _REVISIONS)]
+        return msgspec.structs.replace(task, text=text, forgets=tuple(forgets))
+
+
+class Workers:
+    """The processes; ``run`` keeps two of them: one is only for kinds whose requests are short."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._turns = Turns(clock)
+        self._clock = clock
+        self._changed = asyncio.Condition()
+
+    def of(self, crd: str, revision: str, text: str) -> KindsWorkers:
+        """Return the conversions of a CRD by a revision, given its stored form."""
+        return KindsWorkers(self, crd, revision, text)
+
+    async def run(self) -> None:
+        """Keep the processes until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for slow in (False, True):
+                group.create_task(self._keep(slow=slow))
+
+    async def ask(self, kind: str, task: Task, body: bytes, text: str, *, waits_s: float | None) -> tuple[Reply, bytes]:
+        """Return the reply to a task about a kind.
+
+        Raises:
+            GaveUp: the task took too much.
+            QueueOfKindFull: too many tasks of the kind wait.
+            TimeoutError: its turn did not come in time.
+        """
+        if self._turns.is_refused(kind):
+            raise GaveUp(_WHILE_REFUSED)
+        job = Job(kind, (task, text), body, asyncio.get_running_loop().create_future())
+        self._turns.add(job)
+        await self._notify()
+        try:
+            async with asyncio.timeout(waits_s):
+                found: tuple[Reply, bytes] = await job.result
+                return found
+        finally:
+            job.result.cancel()
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _keep(self, *, slow: bool) -> None:
+        """Keep one process, and have it do what is next."""
+        while True:
+            try:
+                async with _started() as process:
+                    while await self._serve(process, slow=slow):
+                        pass
+            except (OSError, TimeoutError, _Ended) as error:
+                _log.error("a process for conversions cannot be started: %s", type(error).__name__)
+                await self._clock.sleep(_AGAIN_S)
+
+    async def _serve(self, process: _Process, *, slow: bool) -> bool:
+        """Have the process do the next task; return whether it can do another one."""
+        async with self._changed:
+            while (job := self._turns.take(slow=slow)) is None:
+                await self._changed.wait()
+        task, text = job.task
+        may_last = self._turns.is_slow(job.kind)
+        began, lives = self._clock.monotonic(), False
+        try:
+            if process.process.returncode is None:  # otherwise something else ended it
+                deadline = MOST_S if may_last else FIRST_S
+                found = await process.within(deadline, task, job.body, text, each=may_last and task.does == "try")
+                lives = True
+                if not job.result.done():
+                    job.result.set_result(found)
+        except (_Ended, TimeoutError) as error:
+            self._turns.ended(job, MOST_S)
+            if may_last:
+                self._give_up(job, process.index, error)
+        else:
+            self._turns.ended(job, self._clock.monotonic() - began)
+        if not lives and not job.result.done():
+            self._turns.add(job, again=True)
+        await self._notify()
+        return lives
+
+    def _give_up(self, job: Job, index: int, error: Exception) -> None:
+        why = "needs too much memory" if isinstance(error, _Ended) else f"takes longer than {MOST_S:g} s"
+        _log.error("%s: ended a process, because a conversion %s", job.kind, why)
+        said = f"its conversion {why}"
+        if not job.result.done():
+            job.result.set_exception(GaveUp(said, index))
+        for each in self._turns.gave_up(job.kind):
+            if not each.result.done():
+                each.result.set_exception(GaveUp(_WHILE_REFUSED))
+
+
+@asynccontextmanager
+async def _started() -> AsyncIterator[_Process]:
+    """Start a process, and end it.
+
+    Raises:
+        OSError: it cannot be started.
+        TimeoutError, _Ended: it does not begin to serve.
+    """
+    with TemporaryFile() as progress:
+        progress.truncate(4)
+        number = progress.fileno()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            _MODULE,
+            str(os.getpid()),
+            str(number),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=(number,),
+            limit=_BUFFER,
+            start_new_session=True,  # a signal to the operator's group is not for it
+        )
+        try:
+            found = _Process(process, number)
+            async with asyncio.timeout(_START_S):
+                await found.greeting()
+            yield found
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            ending = asyncio.ensure_future(process.wait())
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                await ending  # it was killed
+                raise
+
+
+@dataclass(frozen=True, slots=True)
+class KindsWorkers:
+    """The conversions of a CRD by one revision."""
+
+    workers: Workers
+    crd: str
+    revision: str
+    text: str
+
+    async def review(self, body: bytes, most: int) -> tuple[bytes, Tally, Sequence[KeptValue]]:
+        """Answer a ConversionReview; see ``restow.conversion.server.conversion.Elsewhere``."""
+        reply, answer = await self._answered(Task("review", self.revision, most=most), body)
+        assert reply.tally is not None
+        return answer, reply.tally, [each.value() for each in reply.kept]
+
+    async def restore(self, request: AdmissionRequest, *, stored_status: bool) -> AdmissionResponse:
+        """Decide as ``restore_stash`` does."""
+        return await self._decided(Task("restore", self.revision, stored_status=stored_status), request)
+
+    async def refuse(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Decide as ``refuse_kept`` does."""
+        return await self._decided(Task("refuse", self.revision), request)
+
+    async def tried(self, objects: Sequence[dict[str, Any]]) -> Sequence[str]:
+        """Return for each object why it does not convert to every version and back; empty if it does.
+
+        Raises:
+            GaveUp: an object takes too much.
+            QueueOfKindFull: too many requests about the kind wait.
+        """
+        found: list[str] = []
+        for texts in _parts([msgspec.json.encode(obj) for obj in objects]):
+            body = b"[" + b",".join(texts) + b"]"
+            task = Task("try", self.revision)
+            try:
+                # Under a name of its own, because rules that serve must not be refused for rules that are rehearsed.
+                reply, _ = await self.workers.ask(f"{self.crd}, in rehearsal", task, body, self.text, waits_s=None)
+            except GaveUp as error:
+                raise error if error.index is None else GaveUp(str(error), len(found) + error.index) from error
+            _raise_failure(reply)
+            found += reply.failures
+        return found
+
+    async def _decided(self, task: Task, request: AdmissionRequest) -> AdmissionResponse:
+        try:
+            _, answer = await self._answered(task, request.sent)
+        except GaveUp as error:
+            return AdmissionResponse(
+                allowed=False, message=f"{self.crd}: {error}", code=HTTPStatus.UNPROCESSABLE_ENTITY
+            )
+        return msgspec.json.decode(answer, type=AdmissionResponse)
+
+    async def _answered(self, task: Task, body: bytes) -> tuple[Reply, bytes]:
+        try:
+            reply, answer = await self.workers.ask(self.crd, task, body, self.text, waits_s=_WAIT_S)
+        except (QueueOfKindFull, TimeoutError) as error:
+            message = f"too many conversions of {self.crd} wait; try again in a second"
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "overload", message) from error
+        _raise_failure(reply)
+        return reply, answer
+
+
+def _parts(texts: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Yield the texts in parts that have no more bytes than one task should, unless there is only one."""
+    part: list[bytes] = []
+    size = 0
+    for text in texts:
+        if part and size + len(text) > _TRIED:
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield part
+
+
+def _raise_failure(reply: Reply) -> None:
+    """Raise what was raised in the process."""
+    match reply.failed:
+        case "":
+            return
+        case "too-large":
+            raise ReviewTooLarge(reply.message)
+        case "review":
+            raise ReviewError(reply.message)
+        case "object":
+            raise ObjectError(reply.message)
+        case "memory":
+            raise GaveUp("the conversion needs too much memory")
+        case _:
+            msg = f"a process for conversions failed with {reply.message}"
+            raise RuntimeError(msg)
