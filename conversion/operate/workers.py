@@ -136,19 +136,22 @@ class _Process:
 
 
 class Workers:
-    """The processes; ``run`` keeps two of them: one is only for kinds whose requests are short."""
+    """The processes. ``run`` keeps two of them once a kind needs them; one is only for kinds with short requests."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._turns = Turns(clock)
         self._clock = clock
         self._changed = asyncio.Condition()
+        self._needed = asyncio.Event()
 
     def of(self, crd: str, revision: str, text: str) -> KindsWorkers:
         """Return the conversions of a CRD by a revision, given its stored form."""
+        self._needed.set()
         return KindsWorkers(self, crd, revision, text)
 
     async def run(self) -> None:
         """Keep the processes until cancelled."""
+        await self._needed.wait()
         async with asyncio.TaskGroup() as group:
             for slow in (False, True):
                 group.create_task(self._keep(slow=slow))

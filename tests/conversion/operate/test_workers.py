@@ -232,8 +232,6 @@ def test_only_kinds_with_something_costly_leave_the_process(up: str | None, cost
     found = revision("widget", up or "self")
     if up is None:
         rules = {**found.rules, "spec": {**found.rules["spec"]}}
-        rules["spec"]["spokes"] = [
-            {"version": "v1beta1", "rules": [{"rename": {"spoke": "spec.a", "hub": "spec.b"}}]}
-        ]
+        rules["spec"]["spokes"] = [{"version": "v1beta1", "rules": [{"rename": {"spoke": "spec.a", "hub": "spec.b"}}]}]
         found = Revision(rules, found.crd, None, found.name, found.text)
     assert is_costly(found.graph()) is costly

@@ -1,0 +1,186 @@
+"""``restow operator --conversions`` and rules, or objects, that are made to take all time and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from restow.conversion.operate.revisions import RevisionRecord, record_name
+from restow.kube.client import HttpCluster
+from restow.kube.errors import ApiError
+from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES
+from tests.apiserver.kind import Document, until
+from tests.apiserver.operators import Operator
+from tests.apiserver.test_conversions_in_cluster import LEASE, Jobs, Replicas, replicas
+from tests.conversion.operate.test_workers import ENDLESS, GREEDY
+
+__all__ = ["replicas"]
+
+#: The limit of the chart.
+MOST_MEMORY = 1024 * 1024 * 1024
+#: An expression is at work for seconds on so many characters.
+LONG = 1_000_000
+
+
+RENAME: Document = {"rename": {"spoke": "spec.note", "hub": "spec.text"}}
+
+
+def hostile(expression: str) -> Document:
+    """A rule with an expression that takes too much for some values."""
+    return {"pair": {"spoke": "spec.note", "hub": "spec.text", "up": "self", "down": expression}}
+
+
+class Notes(Jobs):
+    """The kind with a text that may be long."""
+
+    def crd(self, *, more: Document | None = None) -> Document:
+        """The CRD, without spec.conversion."""
+        found = super().crd(more=more)
+        for version, name in zip(found["spec"]["versions"], ("note", "text"), strict=True):
+            schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+            schema["properties"] = {name: {"type": "string"}}
+        return found
+
+
+@pytest.fixture
+async def jobs(cluster: HttpCluster, group: str, replicas: Replicas) -> AsyncIterator[Notes]:
+    """The kind, whose CRD is installed, and one replica."""
+    found = Notes(cluster, group)
+    await cluster.create(CRDS, json.dumps(found.crd()).encode())
+    await found.served()
+    await replicas.start()
+    try:
+        yield found
+    finally:
+        await found.remove()
+
+
+@dataclass
+class Watched:
+    """What was seen of an operator while something hostile went on."""
+
+    probes: int = 0
+    most_memory: int = 0
+
+
+def memory(pid: int) -> int:
+    """The bytes of a process and of those that it started, pages that they share counted once."""
+    found = 0
+    for each in [pid, *started_by(pid)]:
+        with suppress(OSError, ValueError, IndexError):
+            text = Path(f"/proc/{each}/smaps_rollup").read_text()
+            found += int(text.split("Pss:")[1].split()[0]) * 1024
+    return found
+
+
+def started_by(pid: int) -> list[int]:
+    """The processes that a process started."""
+    with suppress(OSError):
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return []
+
+
+@asynccontextmanager
+async def watched(operator: Operator) -> AsyncIterator[Watched]:
+    """Probe an operator all the time, as a kubelet does."""
+    found = Watched()
+
+    async def probe() -> None:
+        while True:
+            async with asyncio.timeout(10):  # three periods of a kubelet
+                assert (await operator.get("/livez"))[0] == 200
+            found.probes += 1
+            found.most_memory = max(found.most_memory, memory(operator.process.pid))
+            await asyncio.sleep(0.05)
+
+    probing = asyncio.create_task(probe())
+    try:
+        yield found
+    finally:
+        probing.cancel()
+        with suppress(asyncio.CancelledError):
+            await probing
+
+
+async def leadership(cluster: HttpCluster) -> tuple[str, int]:
+    """Who leads, and how often that has changed."""
+    spec = (await cluster.get(LEASES, LEASE, "default")).json()["spec"]
+    return spec["holderIdentity"], spec.get("leaseTransitions") or 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "size", "reason", "said"),
+    [
+        (ENDLESS, LONG, "TooCostly", "takes longer than 10 s"),
+        (GREEDY, 1024, "ObjectsFail", "needs too much memory"),
+    ],
+    ids=["time", "memory"],
+)
+async def test_a_revision_that_takes_too_much_ends_nobody(
+    cluster: HttpCluster, jobs: Notes, replicas: Replicas, expression: str, size: int, reason: str, said: str
+) -> None:
+    """One document of one team would end the operator, and each next leader that rehearses it again."""
+    (operator,) = replicas.started
+    await jobs.create("v1", "evil", text="a" * size)
+    await jobs.declare(jobs.rules(RENAME))
+    await jobs.condition("Ready", "True")
+    before = await leadership(cluster)
+    async with watched(operator) as seen:
+        told = await jobs.condition("Rehearsed", "False", await jobs.change(jobs.rules(hostile(expression))))
+    assert told["reason"] == reason
+    assert "default/evil: " in told["message"]
+    assert said in told["message"]
+    assert "aaaa" not in told["message"]
+    assert await leadership(cluster) == before
+    assert seen.probes > 1
+    assert seen.most_memory < MOST_MEMORY, f"{seen.most_memory / 2**20:.0f} MiB"
+    assert (await jobs.status())["served"]["generation"] == 1, "the last good rules do not go on"
+    if reason != "TooCostly":
+        return
+
+    await operator.stop()
+    following = await replicas.start()
+    await until(following.ready, "the next operator does not become ready")
+    await jobs.change({"spec": {"onError": "fail"}, "metadata": {"name": jobs.name}})
+    record = RevisionRecord.read((await cluster.get(CONFIG_MAPS, record_name(jobs.name), "default")).json())
+    assert record.fatal
+    assert not any("ended a process" in line for line in following.log)
+
+
+async def test_objects_that_take_too_much_harm_only_their_kind(
+    cluster: HttpCluster, jobs: Notes, replicas: Replicas
+) -> None:
+    """A tenant who may write a long text would silence every other kind, whenever anybody reads the object."""
+    (operator,) = replicas.started
+    await jobs.declare(jobs.rules(hostile(ENDLESS)))
+    await jobs.condition("Ready", "True")
+    await jobs.create("v1", "fine", text="b")
+    before = await leadership(cluster)
+    async with watched(operator) as seen:
+        await jobs.create("v1", "evil", text="a" * LONG)
+        with pytest.raises(ApiError, match="takes longer than") as raised:
+            await jobs.spec("v1beta1", "evil")
+        assert jobs.name in str(raised.value)
+        assert "aaaa" not in str(raised.value)
+        with pytest.raises(ApiError, match="not converted for some seconds"):
+            await jobs.spec("v1beta1", "fine")
+        await until(lambda: reads(jobs, "fine"), "the kind is not converted again")
+    assert await leadership(cluster) == before
+    assert seen.probes > 1
+    assert seen.most_memory < MOST_MEMORY, f"{seen.most_memory / 2**20:.0f} MiB"
+
+
+async def reads(jobs: Notes, name: str) -> bool:
+    """Whether an object can be read at the old version."""
+    try:
+        await jobs.spec("v1beta1", name)
+    except ApiError:
+        return False
+    return True
