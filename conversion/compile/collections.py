@@ -6,7 +6,7 @@ Pure: writes text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -14,6 +14,7 @@ from typing import Any, Final
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import Path, pointer
+from restow.conversion.rules.kindwide import has_limits
 from restow.conversion.rules.model import Private, Rule, ScopedRules, Side, claimed_paths, key_names
 from restow.crds import Schema
 from restow.crds.schema import schema_at
@@ -191,7 +192,7 @@ class CollectionBuilder:
                 w(f"{target} = WITH_HIDDEN({target}, {hidden}, {new_keys!r}, {schema}, {merge})")
             with w.block("except (Exception, SystemExit) as error:"):
                 self._write_failure("merge", self.take.path)
-                if self._keeps:
+                if self._keeps or has_limits(self.rule):
                     w(f"{target} = WITH_HIDDEN({target}, {hidden}, {new_keys!r}, {schema})")
 
     def _write_all_hidden(self) -> None:
@@ -214,7 +215,7 @@ class CollectionBuilder:
             self._writer(f"{hides} = {hide}({item}{self.frame.stage.reads(self.rule.reads, item)})")
         with self._writer.block("except (Exception, SystemExit) as error:"):
             self._write_failure("hide", ())
-            if self._keeps:
+            if self._keeps or has_limits(self.rule):
                 self._writer(f"{hides} = True")
         with self._writer.block(f"if {hides}:"):
             self._append(all_lost, f"(len({self.target}), {item}, None)")
@@ -226,11 +227,13 @@ class CollectionBuilder:
 
     def _write_failure(self, function: str, path: Path) -> None:
         """Write code for a function of the rule that raised at a place: it fails the object, or records the failure."""
-        label = f"{self.rule.label} {function}"
-        if self._keeps:
-            self._writer(f"NOTE_KEPT(FAILURE(error, {label!r}, {self.frame.stage.place(path)}))")
-        else:
-            self._writer(f"raise FAILURE(error, {label!r}, {pointer(path)!r})")
+        w, label, limits = self._writer, f"{self.rule.label} {function}", has_limits(self.rule)
+        if not self._keeps:
+            with w.block("if not isinstance(error, BEYOND_LIMITS):") if limits else nullcontext():
+                w(f"raise FAILURE(error, {label!r}, {pointer(path)!r})")
+        if self._keeps or limits:
+            place = self.frame.stage.place(path)
+            w(f"NOTE_KEPT(FAILURE(error, {label!r}, {place}, unasked={not self._keeps}))")
 
     def _append(self, name: str, value: str) -> None:
         with self._writer.block(f"if {name} is None:"):

@@ -12,6 +12,7 @@ Pure: writes text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -74,7 +75,7 @@ class LeafFields:
         direction = self.frame.stage.direction
         schemas = (self.frame.source_schema, self.frame.target_schema)
         step = LensStep.of(rule, direction, tuple(node.path for node in puts), schemas, puts[0].address)
-        is_restored = step.inverse is not None or step.keeps
+        is_restored = step.inverse is not None or step.keeps or step.has_limits
         self.frame.carried |= {node.path: f"{node.value if is_restored else target} is not A" for node in takes}
         self._writer(f"{entry} = None")
         unless = f" and not {self.frame.kept}" if self.frame.has_kept else ""
@@ -196,11 +197,12 @@ class LeafFields:
                     with w.block(f"if {nothing} or not {self._is_back(rule, takes, value, back)}:"):
                         w(f"{target}, {entry} = {name}({value}, None, (){reads})")
         with w.block("except (Exception, SystemExit) as error:"):
-            if step.keeps:
+            if not step.keeps:
+                with w.block("if not isinstance(error, BEYOND_LIMITS):") if step.has_limits else nullcontext():
+                    w(f"raise FAILURE(error, {rule.label!r}, {pointer(takes[0].path)!r})")
+            if step.keeps or step.has_limits:
                 place = self.frame.stage.place(takes[0].path)
                 w(f"{target}, {entry} = {w.constant('keep', step.kept)}(error, {value}, {place}{reads})")
-            else:
-                w(f"raise FAILURE(error, {rule.label!r}, {pointer(takes[0].path)!r})")
 
     def _is_back(self, rule: Lens, takes: list[PathNode], value: str, back: str) -> str:
         """Return the condition that the inverse restored the original value.

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from restow.conversion.model.errors import ObjectError, RuleFailed, note_kept
+from restow.conversion.model.errors import ObjectError, RuleFailed, ValueBeyondLimits, note_kept
 from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.model.values import ABSENT, Json, alike, is_json, same
+from restow.conversion.rules.kindwide import has_limits
 from restow.conversion.rules.model import Direction, Lens, Packing, claimed_paths, is_constant_read, read_steps
 from restow.conversion.rules.standard.shapes import computing
 from restow.conversion.stash.entries import failed_entry, is_kept_failure, is_shown
@@ -60,6 +61,7 @@ class LensStep:
     ``nulls``: the functions are also called with null. ``is_standard``: the result of a merge must be shown as the
     edit; otherwise the edit is converted as it is. ``keeps``: a value that fails goes to the stash as it is, and
     ``stand_in`` (packed) is shown instead: the defaults of the target's schema, which the API server fills in anyway.
+    ``has_limits``: so does a value that an expression cannot take.
 
     All functions take the reads of this direction as further arguments: going up, only those of metadata.
     """
@@ -80,6 +82,7 @@ class LensStep:
     forget: Callable[..., bool] | None
     is_standard: bool
     keeps: bool
+    has_limits: bool
     stand_in: Any
 
     @classmethod
@@ -126,6 +129,7 @@ class LensStep:
             forget=lens.forget if upward else None,
             is_standard=lens.standard is not None,
             keeps=lens.on_error == "keep",
+            has_limits=has_limits(lens),
             stand_in=_stand_in(gives, leaves, paths, found),
         )
 
@@ -180,9 +184,12 @@ class LensStep:
         If the function raised only because of the stash or a merge, the value is converted as it is. If only the check
         by the inverse raised, the result is shown, because it is unknown whether it loses something.
         """
-        note_kept(failure(error, self.label, place))
+        note_kept(failure(error, self.label, place, unasked=not self.keeps))
         if value is ABSENT:
             return ABSENT, None
+        if isinstance(error, ValueBeyondLimits):  # so it is for every attempt
+            target = copy.deepcopy(self.stand_in)
+            return target, failed_entry(value, target, self.label)
         with suppress(Exception, SystemExit):
             return self(value, None, (), *reads)
         try:
@@ -375,7 +382,7 @@ def dig(value: Any, path: Path) -> Any:
     return value
 
 
-def failure(error: Exception | SystemExit, rule: str, place: str) -> RuleFailed:
+def failure(error: Exception | SystemExit, rule: str, place: str, *, unasked: bool = False) -> RuleFailed:
     """Return the error for a rule that failed at a place. It leaves out the function's message, which may show values.
 
     An author who wants to give a reason raises ``ObjectError`` with it.
@@ -383,7 +390,7 @@ def failure(error: Exception | SystemExit, rule: str, place: str) -> RuleFailed:
     if isinstance(error, RuleFailed):
         return error.under(place)
     reason = error.reason if isinstance(error, ObjectError) else f"{rule} raised {type(error).__name__}"
-    failed = RuleFailed(reason, rule=rule, pointer=place)
+    failed = RuleFailed(reason, rule=rule, pointer=place, unasked=unasked)
     failed.__cause__ = error
     return failed
 

@@ -28,11 +28,11 @@ from restow.conversion.compile.fields import ImpliedFields, LeafFields, Undeclar
 from restow.conversion.compile.layers import ImpliedLayer, filled_path, layers_of
 from restow.conversion.compile.lens import dig, failure, found, indexed, no_json, too_deep, tree
 from restow.conversion.compile.parents import ObjectPresence, ParentObjects
-from restow.conversion.model.errors import RuleFailed, note_kept
+from restow.conversion.model.errors import RuleFailed, ValueBeyondLimits, note_kept
 from restow.conversion.model.fieldpath import parse, pointer
 from restow.conversion.model.values import ABSENT, Json, is_json, same
 from restow.conversion.rules.branches import branched, discriminators, flattened
-from restow.conversion.rules.kindwide import keeping
+from restow.conversion.rules.kindwide import any_has_limits, keeping
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -246,6 +246,7 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "LIST_ENTRY": lists.list_entry,
     "NOTE": entries.note,
     "NOTE_KEPT": note_kept,
+    "BEYOND_LIMITS": ValueBeyondLimits,
     "NO_JSON": no_json,
     "POINTER": lambda steps, before: before + pointer(steps),
     "SAME": same,
@@ -291,7 +292,8 @@ class Route:
 
     ``touched`` are the top-level fields that the route reads, apart from apiVersion and metadata: the values of all
     other fields are passed on unchanged. ``keeps``: some rule keeps values that it cannot convert, and records them
-    (``model.errors.kept_values``). ``source`` is the text of the generated code.
+    (``model.errors.kept_values``). ``records``: the same, or some rule has an expression that cannot take every value.
+    ``source`` is the text of the generated code.
     """
 
     source_version: str
@@ -300,6 +302,7 @@ class Route:
     source: str = field(repr=False)
     touched: frozenset[str]
     keeps: bool
+    records: bool
 
 
 def compile_leg(leg: Leg) -> CompiledLeg:
@@ -360,13 +363,15 @@ def join_route(legs: Sequence[CompiledLeg], api_version: str, *, stash_key: str,
         return obj
 
     steps = [(compiled.leg.source, compiled.plain) for compiled in legs]
+    keeps = any(next(keeping(compiled.leg.rules), None) for compiled in legs)
     return Route(
         source_version=legs[0].leg.source,
         target_version=legs[-1].leg.target,
         function=convert,
         source="\n".join(compiled.source for compiled in legs),
         touched=frozenset(name for compiled in legs for name in _touched(compiled.leg.rules)),
-        keeps=any(next(keeping(compiled.leg.rules), None) for compiled in legs),
+        keeps=keeps,
+        records=keeps or any(any_has_limits(compiled.leg.rules) for compiled in legs),
     )
 
 

@@ -25,6 +25,7 @@ from restow.conversion.explain.model import (
     SourceLeaf,
     leaves,
 )
+from restow.conversion.model.errors import ValueBeyondLimits
 from restow.conversion.model.fieldpath import Path, Steps, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.branches import Union, branched, flattened
@@ -446,8 +447,8 @@ def _hides(scope: _Scope, rule: ScopedRules, item: Any, root: Json) -> bool:
     )
     try:
         return bool(rule.hide(item, *reads))
-    except (Exception, SystemExit):
-        if rule.on_error == "keep":
+    except (Exception, SystemExit) as error:
+        if rule.on_error == "keep" or isinstance(error, ValueBeyondLimits):
             return True
         raise
 

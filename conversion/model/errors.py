@@ -6,6 +6,7 @@ ConversionError
 └── ObjectError          one object cannot be converted; the others can
     ├── UnknownKind      no kind of that name was registered
     ├── UnknownVersion   the kind has no such version
+    ├── ValueBeyondLimits  an expression cannot take a value, whatever its rule says: the value is kept as it is
     └── RuleFailed       an author's function raised, or returned a field that it had not declared
 
 With ``on_error="keep"`` a RuleFailed is not raised: the value is kept as it is. ``kept_values`` collects these errors
@@ -123,11 +124,19 @@ class UnknownVersion(ObjectError):
     """The kind has no such version."""
 
 
-class RuleFailed(ObjectError):
-    """An author's function raised, or returned a field that it did not declare. ``rule`` names the rule."""
+class ValueBeyondLimits(ObjectError):
+    """An expression cannot take a value: CEL does not have it, or it would cost too much."""
 
-    def __init__(self, reason: str, *, rule: str, version: str = "", pointer: str = "") -> None:
+
+class RuleFailed(ObjectError):
+    """An author's function raised, or returned a field that it did not declare. ``rule`` names the rule.
+
+    ``unasked``: the value was kept although the rule does not ask for it, because it is beyond the limits.
+    """
+
+    def __init__(self, reason: str, *, rule: str, version: str = "", pointer: str = "", unasked: bool = False) -> None:
         self.rule = rule
+        self.unasked = unasked
         super().__init__(reason, version=version, pointer=pointer)
 
     @property

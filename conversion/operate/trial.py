@@ -11,7 +11,7 @@ from typing import Any, Final
 from restow.conversion.compile.graph import Graph
 from restow.conversion.explain.model import leaves
 from restow.conversion.explain.roundtrip import BrokenLaw, round_trips
-from restow.conversion.model.errors import ObjectError
+from restow.conversion.model.errors import ObjectError, kept_values
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import same
 
@@ -22,12 +22,18 @@ _FIELDS: Final = 3
 
 
 def tried(graph: Graph, obj: dict[str, Any]) -> str:
-    """Return why an object does not convert to every version and back, without values; empty if it does."""
+    """Return why an object does not convert to every version and back, without values; empty if it does.
+
+    A value that an expression cannot take would not fail a conversion, but its rule has not asked to keep it.
+    """
     try:
-        broken = round_trips(graph, obj).broken
+        with kept_values() as kept:
+            broken = round_trips(graph, obj).broken
     except ObjectError as error:
         return str(error)
-    return _told(broken[0]) if broken else ""
+    if broken:
+        return _told(broken[0])
+    return next((str(failed) for failed in kept if failed.unasked), "")
 
 
 def _told(broken: BrokenLaw) -> str:

@@ -265,7 +265,7 @@ class Review:
         obj["apiVersion"], obj["kind"] = source, kind
         if "metadata" in fields:
             obj["metadata"] = _read_metadata(fields["metadata"])
-        converted = self._converted_by(route, obj) if route.keeps else route.function(obj)
+        converted = self._converted_by(route, obj) if route.records else route.function(obj)
         if converted.get("metadata") is None:
             converted["metadata"] = {}
         return converted

@@ -12,8 +12,10 @@ Kubernetes' string library, ``sort``, ``lists.range`` and ``cel.bind``. It has n
 the order of a map's entries open, so a list that comes from a map needs ``sort``; objects in results have sorted
 fields.
 
-The cost is bounded. The evaluator stops after 10,000 iterations. This does not bound its memory, so an expression that
-iterates refuses values for which iterations times text exceed 64 MiB, and no text function returns over 1 MiB.
+The cost is bounded. The evaluator stops after 10,000 iterations. This bounds neither its memory nor the time of a
+regular expression, so values are refused (``ValueBeyondLimits``) for which ``cellimits`` expects too much of an
+expression, and no text function returns over 1 MiB. Values that CEL does not have are refused in the same way: integers
+of more than 64 bits. The library cuts texts at U+0000; they are evaluated with another character in its place.
 
 Library: cel-expr-python, Google's own evaluator. Measured against common-expression-language 0.10: an evaluation takes
 the same time (11 µs), and only cel-expr-python has checked types, positions in errors, RE2, a bound on iterations, and
@@ -23,13 +25,14 @@ optional values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from restow.conversion.model.errors import ObjectError
+from restow.conversion.model.errors import ObjectError, ValueBeyondLimits
 from restow.conversion.model.values import ABSENT
+from restow.conversion.rules.cellimits import MOST_ITERATIONS, NUL, ExpressionLimits, Measure
 
 __all__ = ["CelFunction", "Function", "Variables", "as_function"]
 
@@ -45,10 +48,11 @@ _ABSENT_NAME: Final = "absent"
 _ABSENT: Final = b"restow absent"
 
 _MOST_TEXT: Final = 1024 * 1024
-_MOST_WORK: Final = 64 * 1024 * 1024
-_MOST_ITERATIONS: Final = 10_000
-_MACRO: Final = re.compile(r"\.\s*(?:map|filter|all|exists|exists_one|existsOne)\s*\(")
+_MOST_ITEMS: Final = 100_000
 _RANGE: Final = "lists.range"
+_INTEGERS: Final = 2**63
+#: Noncharacters, by one of which U+0000 is replaced; then characters of private use, of which no value has all.
+_UNUSED: Final = tuple(map(chr, (*range(0xFDD0, 0xFDF0), *range(0xF0000, 0xFFFFE))))
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 
 
@@ -63,7 +67,7 @@ class CelFunction:
     def __init__(self, text: str, variables: Variables) -> None:
         self.text = text
         self.variables = variables
-        self._depth = len(_MACRO.findall(text))
+        self._limits = ExpressionLimits.of(text)
         self._program: Any = None
 
     def __repr__(self) -> str:
@@ -83,6 +87,8 @@ class CelFunction:
             return "needs CEL: install restow[cel]"
         except (RuntimeError, ValueError) as error:
             return f"is wrong: {_told(str(error))}"
+        if NUL.search(self.text):
+            return "has U+0000: leave it out"
         returned = self._program.return_type().name()
         if returned.startswith("optional"):
             return "gives an optional value: write .orValue(absent) behind it"
@@ -92,41 +98,47 @@ class CelFunction:
         """Return the expression's value for these arguments, ABSENT for ``absent``.
 
         Raises:
-            ObjectError: the expression fails for these values, costs too much, or returns a value that JSON lacks.
+            ValueBeyondLimits: the expression cannot take these values: CEL lacks them, or they would cost too much.
+            ObjectError: the expression fails for these values, or returns a value that JSON lacks.
         """
         if self._program is None:
             self._program = self._compiled()
         count = len(self.variables)
         data = dict(zip(self.variables, map(_given, values[:count]), strict=True))
         data[_READS] = [_given(value) for value in values[count:]]
-        if self._depth:
-            self._check_cost(data)
+        measure = Measure.of([*data.values()])
+        if not measure.fits:
+            self._refuse("cannot take a number of more than 64 bits")
+        if self._limits.are_exceeded(measure):
+            self._refuse("would be too costly for a value of this size")
+        nul = _replaceable(data) if measure.has_nul else ""
+        if nul:
+            data = _with(data, "\0", nul)
         data[_ABSENT_NAME] = _ABSENT
         try:
             found = self._program.eval(data=data)
             failed = found.type().name() == "ERROR"
             value = found.plain_value()
+        except MemoryError:
+            self._refuse("needs too much memory for this value")
         except (RuntimeError, TypeError, SystemError, ValueError) as error:
             raise ObjectError(f"the CEL expression {self.text!r} failed: {_told(str(error))}") from None
         if failed:
             raise ObjectError(f"the CEL expression {self.text!r} failed: {_without_values(str(value))}")
-        return self._json(value)
+        result = self._json(value)
+        return _with(result, nul, "\0") if nul else result
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise ValueBeyondLimits(f"the CEL expression {self.text!r} {why}") from None
 
     def _compiled(self) -> Any:
         return _environment(self.variables).compile(self.text)
-
-    def _check_cost(self, data: Mapping[str, Any]) -> None:
-        elements, size = _measured(data)
-        if _RANGE in self.text:
-            elements = _MOST_ITERATIONS
-        if min(elements**self._depth, _MOST_ITERATIONS) * size > _MOST_WORK:
-            raise ObjectError(f"the CEL expression {self.text!r} would be too costly for a value of this size")
 
     def _json(self, value: Any) -> Any:
         if value is None or isinstance(value, str | bool | int):
             return value
         if isinstance(value, float) and isfinite(value):
-            return int(value) if value.is_integer() else value
+            return int(value) if value.is_integer() and abs(value) < _INTEGERS else value
         if isinstance(value, list):
             return [self._json(each) for each in value if each != _ABSENT]
         if isinstance(value, dict) and all(isinstance(name, str) for name in value):
@@ -158,22 +170,21 @@ def _without_values(message: str) -> str:
     return text.strip().removesuffix(" [INTERNAL]") or "it raised an error"
 
 
-def _measured(data: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the number of items and fields of the values, and the number of characters in their texts."""
-    elements = size = 1
-    todo: list[Any] = [*data.values()]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, dict):
-            elements += len(value)
-            todo += value.values()
-            size += sum(map(len, value))
-        elif isinstance(value, list):
-            elements += len(value)
-            todo += value
-    return elements, size
+def _replaceable(data: Any) -> str:
+    """Return a character that no text of the values has; no text has a meaning for those that are tried."""
+    texts = repr(data)
+    return next(each for each in _UNUSED if each not in texts and ascii(each)[1:-1] not in texts)
+
+
+def _with(value: Any, old: str, new: str) -> Any:
+    """Return a value with another character in all of its texts."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, list):
+        return [_with(each, old, new) for each in value]
+    if isinstance(value, dict):
+        return {_with(name, old, new): _with(each, old, new) for name, each in value.items()}
+    return value
 
 
 @cache
@@ -227,7 +238,7 @@ def _library(cel: Any) -> list[Any]:
 
 
 def _range(count: int) -> list[int]:
-    if not 0 <= count <= _MOST_ITERATIONS:
+    if not 0 <= count <= MOST_ITERATIONS:
         raise ValueError("the range is too long")
     return [*range(count)]
 
@@ -262,6 +273,8 @@ def _replaced(value: str, old: str, new: str, most: int) -> str:
 def _split(value: str, separator: str, most: int) -> list[str]:
     if most == 0:
         return []
+    if (value.count(separator) if most < 0 else most) > _MOST_ITEMS:
+        raise ValueError("the list is too long")
     if not separator:
         head = value[: len(value) if most < 0 else most - 1]
         return [*head, value[len(head) :]] if len(head) < len(value) else [*head]

@@ -20,13 +20,16 @@ from typing import Final
 
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.rules.branches import When
+from restow.conversion.rules.cel import CelFunction
 from restow.conversion.rules.model import Lens, OnError, Rule, ScopedRules, inside_path
 from restow.crds.paths import ROOT
 
 __all__ = [
     "Keyless",
+    "any_has_limits",
     "can_fail",
     "failing_labels",
+    "has_limits",
     "keeping",
     "lists_of",
     "may_be_costly",
@@ -114,6 +117,19 @@ def can_fail(rule: Rule) -> bool:
     if isinstance(rule, Lens):
         return not rule.is_known
     return isinstance(rule, ScopedRules) and bool(rule.hide is not None or rule.merge is not None or rule.recurse)
+
+
+def has_limits(rule: Rule) -> bool:
+    """Return whether a rule has an expression, which cannot take every value."""
+    functions = (getattr(rule, name, None) for name in ("up", "down", "merge", "forget", "hide"))
+    return any(isinstance(each, CelFunction) for each in functions)
+
+
+def any_has_limits(rules: Sequence[Rule]) -> bool:
+    """Return whether one of the rules has an expression, to any depth."""
+    return any(
+        has_limits(rule) or (isinstance(rule, When | ScopedRules) and any_has_limits(rule.rules)) for rule in rules
+    )
 
 
 def may_be_costly(rules: Sequence[Rule]) -> bool:

@@ -1,8 +1,8 @@
 """Patterns that read a text and write it: plain text, named groups, and optional parts.
 
 A pattern is a regular expression in the common syntax of RE2 and Python. It is restricted so that the groups determine
-the text, and so that no text takes long to match: a group is a sequence of characters with quantifiers, at most two
-quantifiers may have to try several lengths, and texts have a maximum length.
+the text, and so that no text takes long to match: a group is a sequence of characters with quantifiers, all quantifiers
+together have to try at most as many lengths as two unbounded ones, and texts have a maximum length.
 
 Pure.
 """
@@ -19,8 +19,8 @@ __all__ = ["Pattern", "PatternGroup", "parsed"]
 
 #: Longer texts do not match.
 _LONGEST: Final = 1024
-#: How many quantifiers may have to try several lengths: the time grows with the length to the power of their number.
-_MOST_TRIES: Final = 2
+#: How many combinations of lengths may have to be tried: those of two quantifiers without an upper bound.
+_MOST_TRIES: Final = _LONGEST**2
 
 _ATOM: Final = r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsS]|\\[^A-Za-z0-9]|[^\\\[\](){}*+?^$|])"
 _QUANTIFIER: Final = r"(?:[*+?]|\{[0-9]{1,3}(?:,[0-9]{0,3})?\})?\??"
@@ -28,7 +28,7 @@ _PIECE: Final = re.compile(f"({_ATOM})({_QUANTIFIER})|(\\|)")
 _BODY: Final = re.compile(f"(?:{_ATOM}{_QUANTIFIER}|\\|)+")
 _OPEN_GROUP: Final = re.compile(r"\(\?P<([A-Za-z_][A-Za-z0-9_]*)>")
 _LITERAL: Final = re.compile(r"\\([^A-Za-z0-9])|([^\\\[\](){}*+?.^$|])")
-_UNBOUNDED: Final = re.compile(r"[*+]|,\}|,[0-9]{3}\}")
+_BOUNDS: Final = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +151,28 @@ def _part(text: str, position: int, *, inside: bool) -> tuple[Part, int]:
     raise _Bad(f"has {text[position]!r} outside of its groups", "Escape it, or write it inside of a named group")
 
 
+def _lengths(quantifier: str) -> int:
+    """Return how many lengths a quantifier allows."""
+    if bounds := _BOUNDS.match(quantifier):
+        least, more, most = bounds.groups()
+        return 1 if not more else int(most) - int(least) + 1 if most else _LONGEST
+    return {"*": _LONGEST, "+": _LONGEST, "?": 2}.get(quantifier[:1], 1)
+
+
 def _tries(parts: tuple[Part, ...]) -> int:
-    """Count the quantifiers that may have to try several lengths."""
-    count = 0
+    """Return how many combinations of lengths may have to be tried."""
+    tries = 1
     flat = _flat(parts)
     for index, part in enumerate(flat):
         if not isinstance(part, PatternGroup):
             continue
         pieces = [piece for piece in _PIECE.finditer(part.body) if piece[1]]
         for place, piece in enumerate(pieces):
-            if not _UNBOUNDED.search(piece[2]):
-                continue
             after = flat[index + 1 :]
             is_last = place == len(pieces) - 1 and "|" not in part.body
             starts = [each[0] for each in after if isinstance(each, str)][:2]
             follows_text = not after or isinstance(after[0], str)
             one = re.compile(piece[1], re.ASCII)
-            count += not (is_last and follows_text and not any(one.fullmatch(start) for start in starts))
-    return count
+            if not (is_last and follows_text and not any(one.fullmatch(start) for start in starts)):
+                tries *= max(1, _lengths(piece[2]))
+    return tries

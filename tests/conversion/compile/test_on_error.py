@@ -13,6 +13,7 @@ from restow.conversion.definition.losses import rule_losses
 from restow.conversion.definition.missing import missing_where_kept
 from restow.conversion.explain import LeafEnding, explain
 from restow.conversion.model.errors import kept_values
+from restow.conversion.operate.trial import tried
 from restow.conversion.reviews.admission import (
     AdmissionRequest,
     AdmissionResponse,
@@ -293,3 +294,28 @@ def test_a_write_may_be_refused() -> None:
     assert _asked(graph, _at("v2", spec={"count": 13, "a": 1}), stored, "v2").allowed
     assert not _asked(graph, sent, stored, "v1").allowed
     assert _asked(_graph([_sized(on_error="fail")]), stored, None, "v2").allowed
+
+
+@pytest.mark.parametrize("value", [2**70, {"a": [2**70]}, "a" * 300])
+def test_a_value_that_an_expression_cannot_take_is_kept_whatever_the_rule_says(value: Any) -> None:
+    """One such value of a client would fail every list of its kind, although no rule is wrong."""
+    doubling = "cel.bind(a0, self, " + "".join(f"cel.bind(a{n + 1}, a{n}+a{n}, " for n in range(18)) + "self" + ")" * 19
+    up = doubling if isinstance(value, str) else "self"
+    graph = _graph([rules.pair("spec.size", "spec.count", up=up, down="self", on_error="fail")])
+    obj = _at("v1", spec={"size": value, "other": 1})
+    with kept_values() as kept:
+        there, back = _back(graph, obj)
+    assert there["spec"] == {"other": 1}
+    assert back == obj
+    assert kept and all(failed.unasked for failed in kept)
+    assert "CEL expression" in tried(graph, obj), "a rehearsal passes although values are not shown"
+    assert not graph.kind(_GROUP, "Kept").keeps
+
+
+def test_an_item_that_an_expression_cannot_judge_is_hidden() -> None:
+    """One item of a client would fail every list of its kind; shown as it is, it could be shown wrongly."""
+    graph = _graph([rules.each("spec.items", rules=[], key="name", hide="self.n > 3")])
+    items = [{"name": "a", "n": 1}, {"name": "b", "n": 2**70}]
+    there, back = _back(graph, _at("v2", spec={"items": items}))
+    assert there["spec"] == {"items": items[:1]}
+    assert back["spec"] == {"items": items}

@@ -7,9 +7,15 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from restow.conversion import ABSENT, DefinitionError, ObjectError, Registry, rules
+from restow.conversion.model.errors import ValueBeyondLimits
 from restow.conversion.rules.cel import CelFunction
+
+#: Each level doubles a text: one KiB becomes a GiB.
+DOUBLING = "cel.bind(a0, self, " + "".join(f"cel.bind(a{n + 1}, a{n}+a{n}, " for n in range(20)) + "a20" + ")" * 21
 
 
 def evaluated(text: str, *values: Any) -> Any:
@@ -64,6 +70,7 @@ def test_an_expression_gives_json(text: str, values: tuple[Any, ...], expected: 
         ("1 + 'a'", "found no matching overload for `_+_`"),
         ("self.?port", "gives an optional value: write .orValue(absent) behind it"),
         ("self.foo(1)", "undeclared reference to `foo`"),
+        (r"'a\u0000b'", "has U+0000: leave it out"),
     ],
 )
 def test_a_bad_expression_is_refused_before_use(text: str, problem: str) -> None:
@@ -100,12 +107,49 @@ def test_an_evaluation_that_fails_shows_no_value(text: str, value: Any, reason: 
         ("lists.range(20000).size()", "a"),
         ("lists.range(10000).map(i, self + 'a')", "a" * 10_000),
         ("self.split('').join(self)", "a" * 10_000),
+        ("self.split('')", "a" * 200_000),
+        ("self.split(',').map(a, self.split(',').map(b, self))", ",".join(["a" * 200] * 90)),
+        (DOUBLING, "a" * 1024),
+        ("self.matches('((a{1,100}){1,10})b')", "a" * 100_000),
+        ("self.matches(self)", "(a{1,100}){1,10}" * 1_000),
     ],
 )
 def test_the_cost_of_an_evaluation_is_bounded(text: str, value: Any) -> None:
     """One object of a client would take all memory or time of the webhook."""
     with pytest.raises(ObjectError):
         evaluated(text, value)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, [{"a": 2**70}], float("inf")])
+def test_a_value_that_the_language_lacks_is_told_apart_from_a_defect(value: Any) -> None:
+    """One integer of a client would fail every list of the kind, although its rule is right."""
+    with pytest.raises(ValueBeyondLimits):
+        evaluated("self", value)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\0\ufdd0\ufffe"), max_size=8)
+VALUES = st.recursive(
+    TEXTS | st.booleans() | st.none() | st.integers(-(2**63), 2**63 - 1),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_values_come_back_as_they_were(value: Any) -> None:
+    """A character of a client would cut its text, or make two keys equal, which fails every list of the kind."""
+    assert evaluated("self", value) == value
+    assert evaluated("[self]", value) == [value]
+    assert evaluated("{'a': self}", value) == {"a": value}
+    assert evaluated("reads[0]", "", value) == value
+    if isinstance(value, str):
+        assert evaluated("self + ''", value) == value
+        assert evaluated("size(self)", value) == len(value)
+        assert evaluated("self + self == self + self && self.indexOf(self) == 0", value) is True
+        assert evaluated("{self: 1}", value) == {value: 1}
+    if isinstance(value, list | dict):
+        mapped = evaluated("self.map(x, x)", value)
+        assert (mapped == value) if isinstance(value, list) else (sorted(mapped) == sorted(value))
 
 
 def test_an_object_in_a_result_has_one_order_in_every_process() -> None:
