@@ -96,3 +96,21 @@ async def test_what_a_step_raises_ends_it_and_frees_the_slice() -> None:
     with pytest.raises(ValueError):
         await slices.drive("a", broken())
     await slices.drive("a", iter(range(3)))
+
+
+async def test_kinds_take_turns_whatever_the_number_of_their_reviews() -> None:
+    """Ten large reviews of one kind would leave another kind one turn of eleven."""
+    order: list[str] = []
+
+    def work(name: str) -> Iterator[None]:
+        for _ in range(20):
+            order.append(name)
+            yield
+
+    slices = TimeSlices(0.0)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(10):
+            group.create_task(slices.drive("many", work("many")))
+        group.create_task(slices.drive("one", work("one")))
+    last = max(index for index, name in enumerate(order) if name == "one")
+    assert last < 60, order
