@@ -22,6 +22,7 @@ from restow.conversion.certificates import Address, Bundle, BundleError, Service
 from restow.conversion.certificates.ca import CertificateError
 from restow.conversion.operate.wiring import REFUSING, RESTORING
 from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
+from restow.crds.aggregation import GroupServedElsewhere
 from restow.kube import KubeError
 from restow.migrator import Targets
 from restow.operator import Files, Settings, run
@@ -149,17 +150,16 @@ def command(**flags: Any) -> None:
     if flags["references_every"] is not None and not flags["migrate"]:
         msg = "--references-every looks for references to versions of the CRDs of --migrate: give --migrate too"
         raise click.UsageError(msg)
-    settings = _settings(flags)
-    served = run
     if flags["conversions"]:
         _check_conversions(flags)
-        served = run_conversions
+    served = run_conversions if flags["conversions"] else run
+    settings = _settings(flags)
     log_to_stderr("info")
     try:
         serving.run_until_stopped(lambda stop: served(settings, stop))
     except (KubeError, CertificateError) as error:
         raise InputError(sentence(error)) from error
-    except (BadCertificate, OSError) as error:
+    except (BadCertificate, GroupServedElsewhere, OSError) as error:
         raise InputError(str(error)) from error
 
 
@@ -168,12 +168,11 @@ def _settings(flags: dict[str, Any]) -> Settings:
 
     Raises:
         click.UsageError: flags are missing or contradict each other, or --own-ca or --migrate has a malformed value.
-        InputError: the file of --management cannot be read, or contains no configuration.
+        InputError: the file of --management cannot be read, or contains no configuration; or a port is taken.
     """
 
     def listen(webhook: WebhookServer, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
         signals.on_hangup(asyncio.get_running_loop(), certificate.reload)
-        sockets = serving.bound(flags["host"], flags["port"]), serving.bound(flags["host"], flags["metrics_port"])
         serving.tell(webhook, *sockets)
         return sockets
 
@@ -182,7 +181,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
     address = identity.address if isinstance(identity, Files) else identity
     if not namespace and isinstance(address, Service):
         namespace = address.namespace
-    return Settings(
+    settings = Settings(
         identity=identity,
         listen=listen,
         connect=flags["connection"].open,
@@ -197,6 +196,8 @@ def _settings(flags: dict[str, Any]) -> Settings:
         installs_crds=flags["install_crds"],
         rules_steps=tuple(step for step, flag in _STEPS.items() if flags[flag]),
     )
+    sockets = serving.bound(flags)
+    return settings
 
 
 def _check_conversions(flags: dict[str, Any]) -> None:

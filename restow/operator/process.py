@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,8 +33,10 @@ from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
 from restow.conversion.operate.wiring import RulesStep
 from restow.conversion.server import Clients, Limits, ServerPhase, ServingCertificate, WebhookServer, run_alone
 from restow.crds import Crd
+from restow.crds.aggregation import API_SERVICES, check_groups
 from restow.kube import Cluster, LeaderElector, LeaseTiming, PatchType, connect, unique_identity
 from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS
 from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
 from restow.migrator import Options as MigrationOptions
@@ -74,7 +76,7 @@ class Settings:
     Attributes:
         identity: the serving certificate: files, or an address for which the process's own CA issues one; with an
             address the process wires CRDs and webhook configurations too.
-        listen: returns the sockets for API servers and for probes, once there is a certificate.
+        listen: called once there is a certificate; returns the sockets, already bound, for API servers and for probes.
         connect: opens a client of the API server.
         lease: the name and namespace of the controllers' Lease; None means the client's default namespace. The name of
             the migrator's Lease has the suffix ``-migrator``.
@@ -266,14 +268,22 @@ _LOOK_EVERY: Final = 0.2  # seconds
 _PATIENCE: Final = 30.0  # seconds
 
 
-async def install_crds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]]) -> None:
+async def install_crds(cluster: Cluster, manifests: Sequence[Mapping[str, Any]]) -> None:
     """Apply CRDs (server-side, not forced) and wait until the API server serves them.
 
     Raises:
+        GroupServedElsewhere: another API server serves the group of a CRD; no CRD was applied.
         Conflict: another field manager applies a CRD with other values; the message names the fields.
         KubeError: the API server refuses a request, or cannot be reached.
         TimeoutError: the API server does not serve all of them in time.
     """
+    try:
+        check_groups(manifests, (await cluster.list_page(API_SERVICES)).json()["items"])
+    except NotFound:
+        pass  # this API server serves every group itself
+    except Forbidden as error:
+        error.message += ". By this right --install-crds sees whether another API server serves the group of the CRDs"
+        raise
     names = []
     for manifest in manifests:
         name = manifest["metadata"]["name"]

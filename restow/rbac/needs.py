@@ -16,6 +16,7 @@ from restow.conversion.certificates.wiring.crd import COMPOSITES
 from restow.conversion.certificates.wiring.documents import refusal_name, stash_name
 from restow.conversion.operate.revisions import CONFIGURATION as RULES_CONFIGURATION
 from restow.crds import conversionrules
+from restow.crds.aggregation import API_SERVICES
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube.resources import (
     CONFIG_MAPS,
@@ -43,6 +44,7 @@ _ADMISSION: Final = "admissionregistration.k8s.io"
 _SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _RUNS: Final = "migrator: report runs as Events on the CRD"
 _LOGGED: Final = "only the log reports it"
+_ELSEWHERE: Final = "see whether another API server serves the group of the CRDs: they would hide its objects"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _IN_MEMORY: Final = "ready cannot say yes, and the next process looks at all objects"
 _AT_ONCE: Final = "wire it again at once when another client removes the CA bundle or the address"
@@ -239,6 +241,7 @@ def _serve(asked: Asked) -> Iterator[Grant]:
 
 def _operator(asked: Asked) -> Iterator[Grant]:
     if asked.installs_crds:
+        yield _on(API_SERVICES, "list", _ELSEWHERE)
         for name in FAMILY:
             yield _on_crd(name, "patch", "apply the packaged CRDs")
             yield _on_crd(name, "get", "wait until they are served")
@@ -262,6 +265,7 @@ def _operator(asked: Asked) -> Iterator[Grant]:
 
 def _conversions(asked: Asked) -> Iterator[Grant]:
     if asked.installs_crds:
+        yield _on(API_SERVICES, "list", _ELSEWHERE)
         for verb in ("patch", "get", "create"):
             yield _on_crd(conversionrules.NAME, verb, "apply the CRD of ConversionRules, and wait until it is served")
     if asked.own_ca is not None:

@@ -168,3 +168,30 @@ livenessProbe:
 {{- define "restow.secretName" -}}
 {{- (index . 2).secretName | default (printf "%s-tls" (include "restow.component" .)) -}}
 {{- end -}}
+
+{{- /*
+Fails where another API server serves the group of these CRDs, as Gardener's does: they would hide its objects. `helm
+template` asks no cluster.
+*/ -}}
+{{- define "restow.crds.check" -}}
+{{- $group := . }}
+{{- range (lookup "apiregistration.k8s.io/v1" "APIService" "" "").items }}
+{{- if and .spec.service (eq .spec.group $group) }}
+{{- fail (printf "the APIService %s hands the group %s to the Service %s/%s, another API server. The CRDs would hide that server's objects, and deleted namespaces would leave them behind. Use a cluster without that server; if it is gone for good, delete the APIService" .metadata.name $group .spec.service.namespace .spec.service.name) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- /*
+"true" if a CRD is there with the same versions, and another release or command applied it: (list $ $crd). It stays as it
+is then. One with other versions is in the release, so Helm refuses it unless told to take its ownership.
+*/ -}}
+{{- define "restow.crds.there" -}}
+{{- $release := (index . 0).Release }}
+{{- $crd := index . 1 }}
+{{- with lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $crd.metadata.name }}
+{{- $of := .metadata.annotations | default dict }}
+{{- $ours := and (eq (get $of "meta.helm.sh/release-name") $release.Name) (eq (get $of "meta.helm.sh/release-namespace") $release.Namespace) }}
+{{- if and (not $ours) (eq (toJson .spec.versions) (toJson $crd.spec.versions)) }}true{{ end }}
+{{- end }}
+{{- end -}}

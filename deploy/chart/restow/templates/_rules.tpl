@@ -69,6 +69,10 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
   verbs: [get, patch, create]
+# To see whether another API server serves the group of the CRDs.
+- apiGroups: [apiregistration.k8s.io]
+  resources: [apiservices]
+  verbs: [list]
 {{- end -}}
 
 {{- /* Of the Service. */ -}}
@@ -322,6 +326,10 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   resources: [customresourcedefinitions]
   resourceNames: [conversionrules.restow.dev]
   verbs: {{ has "*" .targets | ternary (list "create") (list "get" "patch" "create") | toJson }}
+# To see whether another API server serves the group of the CRDs.
+- apiGroups: [apiregistration.k8s.io]
+  resources: [apiservices]
+  verbs: [list]
 {{- end -}}
 
 {{- define "restow.rules.conversions.optional" -}}

@@ -1,0 +1,76 @@
+"""``--install-crds`` where another API server serves the group of the CRDs, as on a cluster that runs Gardener."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from restow.controlplane.plane import ControlPlane
+from restow.crds import cloudprofiles, conversionrules
+from restow.crds.aggregation import API_SERVICES
+from restow.kube.client import HttpCluster
+from restow.kube.resources import CRDS
+from tests.apiserver.access import Access, Right
+from tests.restow.commandline import Ran, restow
+
+FAMILY = tuple(cloudprofiles.documents())
+URL = "https://127.0.0.1:9"
+
+
+@asynccontextmanager
+async def aggregated(cluster: HttpCluster, name: str) -> AsyncIterator[None]:
+    """An APIService of a Service, which need not be there."""
+    version, _, group = name.partition(".")
+    spec: dict[str, Any] = {"group": group, "version": version, "groupPriorityMinimum": 10000, "versionPriority": 20}
+    spec |= {"service": {"namespace": "garden", "name": "gardener-apiserver"}, "insecureSkipTLSVerify": True}
+    body = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name}, "spec": spec}
+    await cluster.create(API_SERVICES, json.dumps(body).encode())
+    try:
+        yield
+    finally:
+        await cluster.delete(API_SERVICES, name)
+
+
+async def run(kubeconfig: Path, *flags: str) -> Ran:
+    """Start an operator that is to refuse."""
+    always = (f"--own-ca={URL}", "--install-crds", "--port=0", "--metrics-port=0")
+    return await asyncio.to_thread(restow, "operator", *always, *flags, kubeconfig=kubeconfig)
+
+
+async def installed(cluster: HttpCluster) -> set[str]:
+    """The names of the CRDs."""
+    return {each["metadata"]["name"] for each in (await cluster.list_page(CRDS)).json()["items"]}
+
+
+@pytest.mark.parametrize(
+    ("service", "flags", "crds"),
+    [
+        ("v1beta1.core.gardener.cloud", (), FAMILY),
+        ("v1.restow.dev", ("--conversions",), (conversionrules.NAME,)),
+    ],
+)
+async def test_a_group_that_another_server_serves_is_left_alone(
+    cluster: HttpCluster, kubeconfig: Path, service: str, flags: Sequence[str], crds: Sequence[str]
+) -> None:
+    """Gardener's Shoots would vanish from kubectl, and namespaces be deleted while their Shoots live on."""
+    async with aggregated(cluster, service):
+        refusal = (await run(kubeconfig, *flags)).refusal
+    assert f"APIService {service} " in refusal and "Service garden/gardener-apiserver" in refusal, refusal
+    assert not {*crds} & await installed(cluster)
+
+
+async def test_who_may_not_look_installs_nothing(
+    cluster: HttpCluster, access: Access, control_plane: ControlPlane
+) -> None:
+    """Without the right, nobody knows whether objects of another server would be lost."""
+    user = await access.user("blind", Right(CRDS.group, CRDS.plural, ("get", "list", "patch", "create")))
+    refusal = (await run(user.kubeconfig)).refusal
+    assert f'cannot list resource "apiservices" in API group "{API_SERVICES.group}"' in refusal, refusal
+    assert "--install-crds" in refusal, refusal
+    assert not {*FAMILY} & await installed(cluster)
