@@ -25,6 +25,7 @@ __all__ = ["COMMANDS", "kubectl", "kubectl_main", "main"]
 
 
 _SHORT: Final = re.compile(r"(?P<flag>-[a-zA-Z])=(?P<value>.*)", re.ASCII | re.DOTALL)
+_SERVING: Final = ("serve", "operator")  # their SIGHUP reloads the certificate
 _FILES: Final = 0  # cobra's ShellCompDirectiveDefault: the shell's own completion of files
 _NO_FILES: Final = 4  # ShellCompDirectiveNoFileComp
 _FOLDERS: Final = 16  # ShellCompDirectiveFilterDirs
@@ -109,6 +110,10 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
+        if name in _SERVING:
+            from restow.cli.signals import ignore_hangup
+
+            ignore_hangup()  # before the imports, which take seconds on a busy machine
         try:
             command = import_module(f"restow.commands.{name}").command
         except ModuleNotFoundError as error:

@@ -10,9 +10,19 @@ import asyncio
 import contextlib
 import signal
 import sys
+import threading
 from collections.abc import Callable
 
-__all__ = ["off", "on", "on_hangup"]
+__all__ = ["ignore_hangup", "off", "on", "on_hangup"]
+
+
+def ignore_hangup() -> None:
+    """Keep SIGHUP from ending a process that starts: it reads its certificate later, so it misses nothing.
+
+    A handler, unlike SIG_IGN, is not inherited by credential plugins.
+    """
+    if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
 
 def on(loop: asyncio.AbstractEventLoop, number: signal.Signals, handler: Callable[[], None]) -> None:

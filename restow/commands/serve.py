@@ -156,12 +156,11 @@ def command(**flags: Any) -> None:
             return work
         return keep(authority, flags["connection"].open, work, metrics, events)
 
+    listener, probes = serving.bound(flags)
     try:
         if authority is not None:
             prepare(authority, flags["connection"].open)
         webhook, certificate = served.webhook()
-        listener = serving.bound(flags["host"], flags["port"])
-        probes = serving.bound(flags["host"], flags["metrics_port"])
         serving.tell(webhook, listener, probes)
         serving.run_until_stopped(
             lambda stop: keeping(run_alone(webhook, certificate, listener, probes, stop, further_metrics=further)),

@@ -133,16 +133,20 @@ def limits(given: dict[str, Any]) -> Limits:
     )
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """Return a listening socket.
+def bound(given: dict[str, Any]) -> tuple[socket.socket, socket.socket]:
+    """Return listening sockets for API servers and for probes; call it before anything in the cluster is written.
 
     Raises:
-        InputError: the process cannot listen on that address and port.
+        InputError: the process cannot listen on a port; the message names its flag.
     """
+    return _bound(given["host"], given["port"], "--port"), _bound(given["host"], given["metrics_port"], "--metrics-port")
+
+
+def _bound(host: str, port: int, flag: str) -> socket.socket:
     try:
         return bind(host, port)
     except OSError as error:
-        raise InputError(f"cannot listen on {host or '*'}:{port}: {error.strerror}") from error
+        raise InputError(f"cannot listen on {host or '*'}:{port} ({flag}): {error.strerror}") from error
 
 
 def tell(webhook: WebhookServer, listener: socket.socket, probes: socket.socket) -> None:

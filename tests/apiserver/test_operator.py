@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from restow.cli.addresses import at, read_address
+from restow.conversion.certificates.ca.store import SECRETS
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import AlreadyExists, ApiError, Invalid
-from restow.kube.resources import EVENTS, LEASES
+from restow.kube.resources import CRDS, EVENTS, LEASES
 from restow.operator.family import manifests
 from tests.apiserver.balancer import balancing
 from tests.apiserver.kind import Document, until
 from tests.apiserver.operators import LEASE, Operator, Starter, bundles, holder, operators
 from tests.apiserver.profile_api import Api, install
 from tests.apiserver.profile_controllers import World
+from tests.restow.commandline import restow
 
 EVER = "2999-01-01T00:00:00Z"
 VERSIONS = [
@@ -206,6 +210,23 @@ async def test_controllers_that_cannot_work_begin_again(
 async def said(operator: Operator, text: str) -> bool:
     """Whether its log says so."""
     return any(text in line for line in operator.log)
+
+
+@pytest.mark.parametrize("flag", ["--port", "--metrics-port"])
+@pytest.mark.parametrize("mode", [(), ("--conversions",)], ids=["family", "conversions"])
+async def test_a_port_that_is_taken_leaves_no_trace(
+    cluster: HttpCluster, kubeconfig: Path, flag: str, mode: tuple[str, ...]
+) -> None:
+    """Secrets, Leases and CRDs of a process that never served would stay, and nobody would know whose they are."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ports = {"--port": "0", "--metrics-port": "0"} | {flag: address.rpartition(":")[2]}
+        flags = ("--own-ca=https://127.0.0.1:9", "--install-crds", "--bind=127.0.0.1", *mode)
+        flags += tuple(f"{name}={number}" for name, number in ports.items())
+        ran = await asyncio.to_thread(restow, "operator", *flags, kubeconfig=kubeconfig)
+    assert ran.refusal.startswith(f"cannot listen on {address} ({flag}): Address already in use")
+    for resource, namespace in ((SECRETS, "default"), (LEASES, "default"), (CRDS, None)):
+        assert (await cluster.list_page(resource, namespace)).json()["items"] == []
 
 
 async def test_another_replica_goes_on(starter: Starter, cluster: HttpCluster, kubeconfig: Path) -> None:

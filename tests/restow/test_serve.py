@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import re
 import signal
@@ -10,7 +11,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +28,7 @@ from tests.conversion.server.apiserver import api_server
 from tests.conversion.server.gateways import CRD, CRD_DOCUMENT, CRD_NAME, GROUP, KIND, new, old
 from tests.conversion.server.webhooks import GATEWAYS, LOOPBACK, Authority
 from tests.restow.commandline import Ran, restow
-from tests.restow.forked import Forked
+from tests.restow.forked import Forked, start_unforked
 
 REGISTRY = "tests.conversion.server.gateways:registry"
 ROOT = Path(__file__).parents[2]
@@ -152,11 +153,44 @@ def test_certificates_that_cannot_be_used(authority: Authority) -> None:
 
 
 def test_a_port_that_is_taken(authority: Authority) -> None:
-    """With its number."""
+    """With its number and the flag that names another."""
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         ran = serve(authority, "--bind", LOOPBACK, "--port", str(port))
-    assert ran.refusal.startswith(f"cannot listen on {LOOPBACK}:{port}: Address already in use")
+    assert ran.refusal.startswith(f"cannot listen on {LOOPBACK}:{port} (--port): Address already in use")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve", "--registry", REGISTRY, "--cert", "tls.crt", "--key", "tls.key", "--crd"),
+        ("operator", "--cert", "tls.crt", "--key", "tls.key", "--management"),
+    ],
+    ids=lambda words: words[0],
+)
+async def test_a_hangup_during_the_start_does_not_end_it(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A certificate that is renewed while a node is busy would end each new process by the signal."""
+    fifo = tmp_path / "read.yaml"
+    os.mkfifo(fifo)
+    process = await start_unforked(*command, str(fifo), cwd=ROOT, stderr=PIPE)
+    writing = await opened_by(process, fifo)
+    process.send_signal(signal.SIGHUP)
+    os.write(writing, b"]")
+    os.close(writing)
+    assert process.stderr is not None
+    async with asyncio.timeout(60):
+        said = (await process.stderr.read()).decode()
+        assert (await process.wait(), str(fifo) in said) == (2, True), said
+
+
+async def opened_by(process: asyncio.subprocess.Process, fifo: Path) -> int:
+    """Return the writing end of a pipe, once the process reads it."""
+    async with asyncio.timeout(60):
+        while process.returncode is None:
+            with suppress(OSError):
+                return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+            await asyncio.sleep(0.02)
+    raise AssertionError("the process ended before it read the file")
 
 
 def test_a_missing_library_is_named() -> None:
