@@ -7,7 +7,8 @@ is the webhook's own certificate authority, for clusters without cert-manager.
 Public:
 
 - ``wire``, ``unwire``: add a webhook to a CRD once it answers, and remove it if that is safe; ``remove_server`` removes
-  restow's objects for a server that no CRD calls any more;
+  restow's objects for a server that no CRD calls any more; ``crds_of`` returns the CRDs that do, and ``obstacles`` who
+  else does, or relies on its CA; ``names_server`` tells whether an address leads to a server;
 - ``install``: install or update a webhook configuration once its webhooks answer; ``stash_configuration`` is the
   configuration of the step that restores stashes, and ``stash_name`` its name; ``refusal_configuration`` and
   ``refusal_name`` are those of the step that refuses writes of values that rules would keep;
@@ -17,8 +18,9 @@ Public:
 """
 
 from restow.conversion.certificates.apply import HookProbe, Probe, Wired, install, probe_hook, read_crd, wire
+from restow.conversion.certificates.callers import crds_of, obstacles
 from restow.conversion.certificates.probe import probe
-from restow.conversion.certificates.unwire import Removal, Unwired, crds_of, remove_server, unwire
+from restow.conversion.certificates.unwire import Removal, Unwired, remove_server, unwire
 from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
@@ -28,6 +30,7 @@ from restow.conversion.certificates.wiring.clientconfig import (
     Url,
     address_of,
     client_config,
+    names_server,
 )
 from restow.conversion.certificates.wiring.configuration import (
     ConfigurationPlan,
@@ -66,6 +69,8 @@ __all__ = [
     "crds_of",
     "injector_of",
     "install",
+    "names_server",
+    "obstacles",
     "plan_configuration",
     "plan_wiring",
     "probe",

@@ -8,7 +8,7 @@ A running server would wire its CRDs again within a second. ``unwire`` therefore
 
 Rights: get and patch on the customresourcedefinitions, list and get on their objects; for ``remove_server`` list on the
 customresourcedefinitions and on webhook configurations, delete on the latter, get and delete on the server's two
-Secrets, list and delete on Leases of its namespace.
+Secrets, list and delete on Leases of its namespace, and those of ``callers``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.certificates.apply import read_crd, read_definition, resource_of
+from restow.conversion.certificates.callers import CONFIGURATIONS, SECRETS, obstacles
 from restow.conversion.certificates.need import MayBeStored, webhook_need
 from restow.conversion.certificates.wiring.clientconfig import Address, Service, address_in, is_same_server
 from restow.conversion.certificates.wiring.configuration import is_alone_ours
@@ -40,16 +41,13 @@ from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, PatchType, Resource
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
-from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, LEASES, qualified_name
 
-__all__ = ["Removal", "Unwired", "crds_of", "names", "put_back", "remove_server", "unwire"]
+__all__ = ["Removal", "Unwired", "names", "put_back", "remove_server", "unwire"]
 
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 8
-_CRD_PAGE: Final = 100
-_SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _LEASE_NAMES: Final = "restow-"
 
 
@@ -210,36 +208,20 @@ async def _check_rules(cluster: Cluster, crd: Crd) -> None:
             )
 
 
-async def crds_of(cluster: Cluster, server: Address) -> tuple[str, ...]:
-    """Return the names of the CRDs that call a server, whatever the path.
-
-    Raises:
-        KubeError: the API server refuses a request, or cannot be reached.
-    """
-    pages = list_pages(cluster, CRDS, limit=_CRD_PAGE)
-    return tuple([item["metadata"]["name"] async for page in pages for item in page if _calls(item, server)])
-
-
-def _calls(document: Mapping[str, Any], server: Address) -> bool:
-    conversion = document["spec"].get("conversion") or {}
-    address = address_in(conversion.get("webhook"))
-    return conversion.get("strategy") == "Webhook" and address is not None and is_same_server(address, server)
-
-
 async def remove_server(
     cluster: Cluster,
     server: Address,
-    *,
     namespace: str = "",
     secret: str = "",
+    *,
     unwired: Collection[str] = (),
     dry_run: bool = False,
 ) -> Removal:
     """Remove restow's objects for a server that no CRD calls any more.
 
     These are webhook configurations of which restow alone wrote all webhooks, if all are at this server; the Secrets of
-    its certificate and its CA, if they have restow's label; and the released Leases of restow in its namespace. While a
-    CRD calls the server, nothing is removed.
+    its certificate and its CA, if they have restow's label; and the released Leases of restow in its namespace. While
+    another object calls the server or relies on its CA (``obstacles``), nothing is removed.
 
     Args:
         cluster: the API server.
@@ -270,16 +252,15 @@ async def _remove(
     *,
     dry_run: bool,
 ) -> None:
-    calling = [name for name in await crds_of(cluster, server) if name not in unwired]
-    if calling:
-        done.kept.append(f"the {server} is still called by {', '.join(calling)}: unwire these first")
+    if isinstance(server, Service):
+        namespace, secret = namespace or server.namespace, secret or server.name
+    done.kept += await obstacles(cluster, server, namespace, secret, unwired=unwired)
+    if done.kept:
         return
-    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+    for kind in CONFIGURATIONS:
         for live in (await cluster.list_page(resource_of(kind))).json()["items"]:
             if is_alone_ours(live, server):
                 await _delete(cluster, resource_of(kind), kind, live["metadata"], done, dry_run=dry_run)
-    if isinstance(server, Service):
-        namespace, secret = namespace or server.namespace, secret or server.name
     if namespace and secret:
         for name in (secret, f"{secret}-ca"):
             await _remove_secret(cluster, namespace, name, done, dry_run=dry_run)
@@ -289,7 +270,7 @@ async def _remove(
 async def _remove_secret(cluster: Cluster, namespace: str, name: str, done: Removal, *, dry_run: bool) -> None:
     label, value = MANAGED_BY
     try:
-        metadata = (await cluster.get(_SECRETS, name, namespace, metadata_only=True)).json()["metadata"]
+        metadata = (await cluster.get(SECRETS, name, namespace, metadata_only=True)).json()["metadata"]
     except NotFound:
         return
     except Forbidden as error:
@@ -298,7 +279,7 @@ async def _remove_secret(cluster: Cluster, namespace: str, name: str, done: Remo
     if (metadata.get("labels") or {}).get(label) != value:
         done.kept.append(f"the Secret {namespace}/{name} lacks the label {label}={value}: another owner made it")
         return
-    await _delete(cluster, _SECRETS, "Secret", metadata, done, dry_run=dry_run)
+    await _delete(cluster, SECRETS, "Secret", metadata, done, dry_run=dry_run)
 
 
 async def _remove_leases(cluster: Cluster, namespace: str, done: Removal, *, dry_run: bool) -> None:

@@ -20,11 +20,18 @@ from restow.conversion.certificates import (
     WiringRefused,
     address_of,
     crds_of,
+    names_server,
+    obstacles,
     read_crd,
     remove_server,
     unwire,
 )
+from restow.conversion.certificates.apply import resource_of
+from restow.conversion.certificates.wiring.clientconfig import address_in
+from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER
+from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster
+from restow.kube.errors import Forbidden, NotFound
 from restow.migrator import may_be_stored
 
 
@@ -76,9 +83,10 @@ def command(
     runs meanwhile leaves an unwired CRD alone until it is started again.
 
     Then it removes, once no CRD calls a server any more: the webhook configurations that restow alone wrote, the
-    Secrets of the certificate and its CA, and released Leases.
+    Secrets of the certificate and its CA, and released Leases. With --server it writes nothing while ConversionRules
+    need the server, or anything else calls it or relies on its CA, at whatever URL.
 
-    Exit codes: 0 unwired; 2 usage or refused; 3 objects need the webhook; 4 the API server stayed out of reach: run
+    Exit codes: 0 unwired; 2 usage or refused; 3 something needs the webhook; 4 the API server stayed out of reach: run
     again.
 
     \b
@@ -94,17 +102,19 @@ def command(
         cluster, found = session.cluster, _Outcome()
         chosen = names if address is None else await crds_of(cluster, address)
         servers = await _servers(cluster, chosen) if address is None else (address,)
-        if dry_run or len(chosen) > 1:
+        if address is not None:
+            found.against += await _served_rules(cluster, address)
+            if not keep_server:
+                found.against += await obstacles(cluster, address, *_secret(cluster, address), unwired=chosen)
+        if not found.against and (dry_run or len(chosen) > 1):
             # Check every CRD before the first write: half of an uninstall helps no user.
             await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=True)
         if not found.against and not dry_run:
             await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=False)
         if not found.against and not keep_server:
             for each in servers:
-                kept_in = (
-                    {} if isinstance(each, Service) else {"namespace": cluster.default_namespace, "secret": KEPT_IN}
-                )
-                done = await remove_server(cluster, each, **kept_in, unwired=chosen if dry_run else (), dry_run=dry_run)
+                unwired = chosen if dry_run else ()
+                done = await remove_server(cluster, each, *_secret(cluster, each), unwired=unwired, dry_run=dry_run)
                 found.removal.removed += done.removed
                 found.removal.kept += done.kept
         _show(found, output, "would be removed" if dry_run else "removed")
@@ -141,6 +151,29 @@ async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...
             continue  # the CRD has none; ``unwire`` reports the problem
         found.setdefault(f"{address.host}:{address.port}", address)
     return tuple(found.values())
+
+
+def _secret(cluster: Cluster, server: Address) -> tuple[str, str]:
+    """Return namespace and name of the Secret with a server's certificate."""
+    if isinstance(server, Service):
+        return server.namespace, server.name
+    return cluster.default_namespace, KEPT_IN
+
+
+async def _served_rules(cluster: Cluster, server: Address) -> tuple[str, ...]:
+    """Return why ConversionRules need the server, if it is that of their operator: it alone removes their finalizer."""
+    try:
+        configurations = (await cluster.list_page(resource_of("ValidatingWebhookConfiguration"))).json()["items"]
+        hooks = [each["webhooks"] for each in configurations if each["metadata"]["name"] == CONFIGURATION]
+        addresses = [address_in(hook) for each in hooks for hook in each]
+        if not any(address is not None and names_server(address, server) for address in addresses):
+            return ()
+        rules = [each["metadata"] for each in (await cluster.list_page(CONVERSION_RULES)).json()["items"]]
+    except (NotFound, Forbidden):
+        return ()
+    names = " ".join(each["name"] for each in rules if FINALIZER in each.get("finalizers", ()))
+    told = f"the {server} serves the ConversionRules {names}, which cannot go without it: run kubectl delete "
+    return (f"{told}conversionrules {names} first",) if names else ()
 
 
 def _show(found: _Outcome, form: str, removed: str) -> None:

@@ -206,6 +206,8 @@ def _unwire(asked: Asked) -> Iterator[Grant]:
         return
     namespace, secret = asked.own_ca
     yield Grant(CRDS.group, CRDS.plural, "list", "find the CRDs that call the server")
+    without = "only the CRDs that Crossplane makes of them are looked at"
+    yield _on(COMPOSITES, "list", "find Crossplane's definitions that call the server", optional=without)
     for plural in _CONFIGURATIONS:
         yield Grant(_ADMISSION, plural, "list", "find the webhook configurations of the server")
     address = Url(asked.url) if asked.url else Service(namespace, secret)

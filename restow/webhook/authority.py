@@ -13,7 +13,7 @@ from restow.cli.addresses import KEPT_IN, at
 from restow.cli.exits import InputError
 from restow.cli.session import sentence
 from restow.conversion.certificates import Address, Service
-from restow.conversion.certificates.ca import CertificateDetails, CertificateError, Certificates, service_hosts
+from restow.conversion.certificates.ca import CertificateDetails, CertificateError, Certificates
 from restow.conversion.server import KeptEvents
 from restow.kube import Cluster, KubeError
 from restow.webhook.supervise import keep_running, run_alongside
@@ -61,7 +61,7 @@ class OwnAuthority:
             cluster,
             KEPT_IN if service is None else service.name,
             None if service is None else service.namespace,
-            hosts={self.address.host} if service is None else service_hosts(service),
+            hosts=self.address.hosts,
             folder=self.folder,
             crds={name: self.at(f"/convert/{name}") for name in self.crds},
             configurations=self.configurations,

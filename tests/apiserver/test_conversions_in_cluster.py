@@ -420,6 +420,22 @@ async def test_rules_that_convert_nothing_can_be_ended_by_unwire(
     assert (await cluster.get(CRDS, jobs.name)).json()["spec"]["conversion"] == {"strategy": "None"}
 
 
+@pytest.mark.parametrize("wired", [True, False])
+async def test_a_server_stays_while_rules_need_it(
+    cluster: HttpCluster, jobs: Jobs, replicas: Replicas, *, wired: bool
+) -> None:
+    """Without it nobody takes the finalizer off, so the rules, and every release with them, could not be deleted."""
+    forgets = jobs.rules({"rename": {"spoke": "spec.image", "hub": "spec.image"}})
+    await jobs.declare(jobs.rules() if wired else forgets)
+    await jobs.condition("Wired" if wired else "Analyzed", str(wired))
+    server = f"--server=https://127.0.0.1:{replicas.port}"
+    for more in ((), ("--keep-server",), ("--although-needed",)):
+        ran = await asyncio.to_thread(restow, "unwire", server, *more, kubeconfig=replicas.kubeconfig)
+        assert ran.code == 3 and f"run kubectl delete conversionrules {jobs.name} first" in ran.err, ran.err
+    crd = (await cluster.get(CRDS, jobs.name)).json()
+    assert (crd["spec"]["conversion"]["strategy"] == "Webhook") is wired
+
+
 async def test_the_glass_can_be_broken(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
     """With the annotation rules go although they are needed; the CRD keeps its wiring for whoever converts next."""
     await jobs.declare(jobs.rules())

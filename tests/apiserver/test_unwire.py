@@ -142,6 +142,51 @@ async def test_the_webhook_goes_only_when_no_object_needs_it(installation: Insta
     assert UNWIRED not in (await installation.crd())["metadata"].get("annotations", {}), "a new installation begins"
 
 
+async def test_a_server_stays_while_crds_trust_its_ca_at_another_address(installation: Installation) -> None:
+    """The Service's name leads to the Secrets, and the CRDs name a URL: without the Secrets no object can be read."""
+    await installation.provider.create_crd(GATEWAYS)
+    await installation.start()
+    for more in (("--dry-run",), ()):
+        refused = await installation.unwire(f"--server=default/{KEPT}", *more)
+        assert refused.code == 3 and await installation.wired() and len(await installation.left()) == 3
+        assert f"the CRD {GATEWAYS}, the MutatingWebhookConfiguration " in refused.err, refused.err
+        assert f"rely on the CA in the Secret default/{KEPT}-ca" in refused.err
+        assert f"run restow unwire --server {installation.url} instead" in refused.err
+    kept = await installation.unwire(f"--server=default/{KEPT}", "--keep-server")
+    assert kept.code == 0 and await installation.wired() and len(await installation.left()) == 3
+    done = await installation.unwire(f"--server={installation.url}")
+    assert (done.code, await installation.left()) == (0, []), done.err
+
+
+@pytest.mark.parametrize("called", ["hook.my-system.svc", "hook.my-system.svc.cluster.local"])
+async def test_a_url_with_the_name_of_the_service_is_that_server(installation: Installation, called: str) -> None:
+    """A URL is how a CRD names a port that the Service maps elsewhere; overlooked, it would outlive its webhook."""
+    await installation.provider.create_crd(GATEWAYS)
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"url": f"https://{called}/convert/{GATEWAYS}"}}
+    body = json.dumps({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}}).encode()
+    await installation.cluster.patch(CRDS, GATEWAYS, body, patch_type=PatchType.MERGE)
+    done = await installation.unwire("--server=my-system/hook")
+    assert (done.code, done.rows[1:]) == (0, [["CRD", GATEWAYS, "unwired"]]), done.err
+    assert not await installation.wired()
+
+
+async def test_a_configuration_of_others_keeps_the_server(installation: Installation) -> None:
+    """Without the webhook that it names, writes of its kinds are refused, or no longer checked."""
+    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["as"], "operations": ["CREATE"]}
+    service = {"namespace": "my-system", "name": "hook", "path": "/admit/mine"}
+    hook = {"name": "mine.example.com", "clientConfig": {"service": service}, "rules": [rule]}
+    hook |= {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    body = {"metadata": {"name": "mine"}, "webhooks": [hook]}
+    await installation.cluster.create(HOOKS, json.dumps(body).encode())
+    try:
+        refused = await installation.unwire("--server=my-system/hook")
+        assert refused.code == 3, refused.err
+        assert "still called by the MutatingWebhookConfiguration mine: unwire or delete these first" in refused.err
+    finally:
+        await installation.cluster.delete(HOOKS, "mine")
+    assert (await installation.unwire("--server=my-system/hook")).code == 0
+
+
 async def logged(instance: Instance, text: bytes) -> bool:
     """Whether the process said so."""
     assert instance.process.stderr is not None

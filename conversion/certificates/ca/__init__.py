@@ -7,8 +7,7 @@ CA bundle is wired into CRDs and webhook configurations, and rotated before it e
 Public:
 
 - ``MountedCertificates``: the same wiring for certificates that another tool keeps in files, as cert-manager does;
-- ``Certificates``: keeps the CA, the serving certificate and the bundles; ``service_hosts``: the DNS names of a
-  Service;
+- ``Certificates``: keeps the CA, the serving certificate and the bundles;
 - ``CertificateKeeper``: the common base of both;
 - ``Lifetimes``: validity and renewal times; ``CertificateDetails``: the state after one look, for metrics and
   readiness;
@@ -20,7 +19,7 @@ Needs ``cryptography`` (restow[operator]).
 
 from restow.conversion.certificates.ca.authority import CertificateError
 from restow.conversion.certificates.ca.keeper import CertificateDetails, CertificateKeeper
-from restow.conversion.certificates.ca.manager import Certificates, service_hosts
+from restow.conversion.certificates.ca.manager import Certificates
 from restow.conversion.certificates.ca.mounted import MountedCertificates
 from restow.conversion.certificates.ca.rotation import Lifetimes, RotationStep
 
@@ -32,5 +31,4 @@ __all__ = [
     "Lifetimes",
     "MountedCertificates",
     "RotationStep",
-    "service_hosts",
 ]

@@ -36,26 +36,20 @@ from restow.conversion.certificates.ca.rotation import Lifetimes, ObservedBundle
 from restow.conversion.certificates.ca.store import SecretStore, install, installed
 from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, WiringTarget
 from restow.conversion.certificates.probe import probe
-from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, Service
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle
 from restow.conversion.model.errors import WiringError, WiringProblem, WiringRefused
 from restow.crds import CrdError
 from restow.kube import Cluster, KubeError, Resource
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import Conflict, Unreachable
 
-__all__ = ["Certificates", "service_hosts"]
+__all__ = ["Certificates"]
 
 
 _log = logging.getLogger(__name__)
 
 _MOST_STEPS: Final = 32  # each takes two looks
 _POLL: Final = 30.0  # seconds; within this time a change is noticed even without a watch
-
-
-def service_hosts(service: Service) -> frozenset[str]:
-    """Return the DNS names of a Service, as used by API servers, by pods of its namespace and by pods of others."""
-    short = f"{service.name}.{service.namespace}"
-    return frozenset({service.name, short, f"{short}.svc", f"{short}.svc.cluster.local"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ class Certificates(CertificateKeeper):
         cluster: the API server with the Secrets and CRDs.
         name, namespace: those of the Secret with the leaf; the Secret with the CA is called ``<name>-ca``. The default
             is the cluster's default namespace.
-        hosts: DNS names and IP addresses of the webhook; see ``service_hosts``.
+        hosts: DNS names and IP addresses of the webhook: ``Address.hosts``.
         folder: the folder for the leaf that the server reads, as ``tls.crt`` and ``tls.key``.
         crds: the CRDs to wire, by name, each with the address of its webhook; None for the address that the CRD
             already has.
@@ -142,7 +136,7 @@ class Certificates(CertificateKeeper):
         self._told_of: Exception | None = None
         self._wanted = NO_BUNDLE  # the bundle that the last successful look wired
         if not self._hosts:
-            msg = f"the certificate {name} needs at least one host; see service_hosts()"
+            msg = f"the certificate {name} needs at least one host: see hosts of its address"
             raise ValueError(msg)
 
     async def prepare(self) -> None:

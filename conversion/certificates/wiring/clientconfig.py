@@ -42,6 +42,7 @@ __all__ = [
     "is_same_server",
     "leaves",
     "name_of",
+    "names_server",
 ]
 
 
@@ -70,6 +71,12 @@ class Service:
     def host(self) -> str:
         """The name that an API server expects in the serving certificate."""
         return f"{self.name}.{self.namespace}.svc"
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The DNS names of the Service, as used by API servers, by pods of its namespace and by pods of others."""
+        short = f"{self.name}.{self.namespace}"
+        return frozenset({self.name, short, self.host, f"{self.host}.cluster.local"})
 
     @property
     def url(self) -> str:
@@ -105,6 +112,11 @@ class Url:
     def host(self) -> str:
         """The name or IP address that an API server expects in the serving certificate."""
         return urlsplit(self.url).hostname or ""
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The host alone: a certificate needs no other name."""
+        return frozenset({self.host})
 
     @property
     def port(self) -> int:
@@ -208,6 +220,12 @@ def is_named(address: Address, named: Address) -> bool:
     """Return whether an address is the named one; a name without a path stands for all paths."""
     same = is_same_server(address, named) and address.port == named.port
     return same and named.path.rstrip("/") in ("", address.path)
+
+
+def names_server(address: Address, server: Address) -> bool:
+    """Return whether an address leads to a server: also a URL with a DNS name of its Service, or the reverse."""
+    of_service = isinstance(address, Service) is not isinstance(server, Service)
+    return is_same_server(address, server) or (of_service and bool(address.hosts & server.hosts))
 
 
 def client_config(address: Address) -> dict[str, Any]:

@@ -178,6 +178,10 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   verbs: [list]
+# Optional: to see who calls the server before Crossplane has written it into the CRDs.
+- apiGroups: [apiextensions.crossplane.io]
+  resources: [compositeresourcedefinitions]
+  verbs: [list]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations]
   resourceNames: [conversion-stash.{{ index . 0 }}]

@@ -19,7 +19,6 @@ from restow.conversion.certificates.ca.authority import (
     LeafCertificate,
     is_signed_by,
 )
-from restow.conversion.certificates.ca.manager import service_hosts
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 YEAR, DAY = timedelta(days=365), timedelta(days=1)
@@ -121,7 +120,7 @@ def test_keys_are_not_shown(authority: Authority) -> None:
 
 def test_the_names_of_a_service() -> None:
     """API servers call it by the third one."""
-    assert service_hosts(Service("system", "webhook")) == {
+    assert Service("system", "webhook").hosts == {
         "webhook",
         "webhook.system",
         "webhook.system.svc",
