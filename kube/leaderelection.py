@@ -209,12 +209,15 @@ class LeaderElector:
         return _Attempt(decision, now)
 
     async def _release(self) -> None:
-        """Release the lease if it is ours, so that others can lead immediately; stop after ``renew_deadline``."""
+        """Release the lease if it is ours, so that others can lead immediately.
+
+        It tries for half of the deadline: a process that was asked to end has other goodbyes to say, and may be killed.
+        """
         if not self._claimed:
             return
         self._claimed = False
         try:
-            async with asyncio.timeout(self._timing.renew_deadline):
+            async with asyncio.timeout(self._timing.renew_deadline / 2):
                 while not await self._released():
                     pass
         except (KubeError, TimeoutError) as error:

@@ -41,7 +41,7 @@ from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, PatchType, Resource
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
-from restow.kube.resources import CRDS, LEASES, qualified_name
+from restow.kube.resources import LEASES, qualified_name
 
 __all__ = ["Removal", "Unwired", "names", "put_back", "remove_server", "unwire"]
 

@@ -10,6 +10,7 @@ must not rely on it (``peers``): its Lease has an annotation.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 _PREFIX: Final = "restow-replica-"
 _DURATION_S: Final = 15
 _RENEW_S: Final = 4.0
+_LEAVE_S: Final = 3.0
 _FRESH_S: Final = 1.0
 _STOPPING: Final = "restow.dev/stopping"
 #: After how many durations the Leases of replicas that ended without ``leave`` are removed.
@@ -92,13 +94,15 @@ class Membership:
             _log.warning("the Lease of this replica does not say that it stops: %s", describe_failure(error))
 
     async def leave(self) -> None:
-        """Delete the Lease, so that the leader does not wait for this replica."""
+        """Delete the Lease, so that the leader does not wait for this replica; give up soon, because it expires."""
         try:
-            await self._cluster.delete(LEASES, f"{_PREFIX}{self.replica}", self._namespace)
+            async with asyncio.timeout(_LEAVE_S):
+                await self._cluster.delete(LEASES, f"{_PREFIX}{self.replica}", self._namespace)
         except NotFound:
             return
-        except KubeError as error:
-            _log.warning("the Lease of this replica stays until it ends: %s", describe_failure(error))
+        except (KubeError, TimeoutError) as error:
+            reason = describe_failure(error) if isinstance(error, KubeError) else "no answer in time"
+            _log.warning("the Lease of this replica stays until it ends: %s", reason)
 
 
 @dataclass(slots=True)

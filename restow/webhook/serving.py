@@ -139,7 +139,9 @@ def bound(given: dict[str, Any]) -> tuple[socket.socket, socket.socket]:
     Raises:
         InputError: the process cannot listen on a port; the message names its flag.
     """
-    return _bound(given["host"], given["port"], "--port"), _bound(given["host"], given["metrics_port"], "--metrics-port")
+    return _bound(given["host"], given["port"], "--port"), _bound(
+        given["host"], given["metrics_port"], "--metrics-port"
+    )
 
 
 def _bound(host: str, port: int, flag: str) -> socket.socket:

@@ -175,3 +175,29 @@ def test_one_request_that_hangs_costs_no_leadership(verb: str, run_in_virtual_ti
         assert not hanging and len(led) == 2 and led[1] - led[0] == 60
 
     run_in_virtual_time(main())
+
+
+def test_a_lease_that_cannot_be_released_delays_the_end_little(run_in_virtual_time: Run) -> None:
+    """A node that is drained during an outage waits for its pods, and kills those that take too long."""
+
+    async def main() -> None:
+        loop, memory = asyncio.get_running_loop(), MemoryCluster()
+        leading = asyncio.Event()
+
+        async def body() -> None:
+            leading.set()
+            await asyncio.sleep(3600)
+
+        async def hang(_request: Request) -> None:
+            await asyncio.sleep(3600)
+
+        clock = Clock(monotonic=loop.time)
+        elector = LeaderElector(memory, "lease", "default", identity="me", timing=TIMING, clock=clock)
+        running = asyncio.create_task(elector.run(body))
+        await leading.wait()
+        memory.before, asked = hang, loop.time()
+        running.cancel()
+        await asyncio.wait([running])
+        assert loop.time() - asked == TIMING.renew_deadline / 2
+
+    run_in_virtual_time(main())

@@ -173,6 +173,19 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [list]
 {{- end -}}
 
+{{- /* Before the operator of rules goes: whether rules, or CRDs, need it. */ -}}
+{{- define "restow.rules.conversions.unwire" -}}
+- apiGroups: [restow.dev]
+  resources: [conversionrules]
+  verbs: [list]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [list, get]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  verbs: [list]
+{{- end -}}
+
 {{- /* Of the host in the names of the webhook configurations that `restow serve` installs, and whether it is the operator's. */ -}}
 {{- define "restow.rules.unwire.configurations" -}}
 - apiGroups: [admissionregistration.k8s.io]
