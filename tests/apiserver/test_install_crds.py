@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
+import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from restow.controlplane.binaries import find_binaries
 from restow.controlplane.plane import ControlPlane
 from restow.crds import cloudprofiles, conversionrules
 from restow.crds.aggregation import API_SERVICES
@@ -63,6 +67,21 @@ async def test_a_group_that_another_server_serves_is_left_alone(
         refusal = (await run(kubeconfig, *flags)).refusal
     assert f"APIService {service} " in refusal and "Service garden/gardener-apiserver" in refusal, refusal
     assert not {*crds} & await installed(cluster)
+
+
+async def test_the_look_before_a_plain_apply(cluster: HttpCluster, kubeconfig: Path) -> None:
+    """docs/cloudprofile.md has the command for whoever applies the manifests without restow."""
+    text = (Path(__file__).parents[2] / "docs" / "cloudprofile.md").read_text()
+    (words,) = re.findall(r"^\$ kubectl (get apiservices .*)$", text, re.MULTILINE)
+    kubectl = (await find_binaries(("kubectl",)))["kubectl"]
+
+    def groups() -> list[str]:
+        command = (kubectl, *shlex.split(words), f"--kubeconfig={kubeconfig}")
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert "core.gardener.cloud" not in await asyncio.to_thread(groups)
+    async with aggregated(cluster, "v1beta1.core.gardener.cloud"):
+        assert "core.gardener.cloud" in await asyncio.to_thread(groups)
 
 
 async def test_who_may_not_look_installs_nothing(

@@ -155,6 +155,23 @@ def test_an_uninstall_takes_the_webhook_out_of_the_crds_first(name: str, crds: t
     assert [each for each in without if is_hook(each, "pre-delete")] == []
 
 
+def test_an_uninstall_asks_whether_rules_need_their_operator(helm: Helm) -> None:
+    """The finalizer of rules outlives the operator; the hook needs no right to write where no CRD is named."""
+    named, unnamed, without = (
+        [each for each in helm.render("--set", f"conversions.enabled=true,{more}") if is_hook(each, "pre-delete")]
+        for more in ("conversions.targets={as.a.dev}", "conversions.certificate=own-ca", "conversions.unwire=false")
+    )
+    assert without == []
+    expected = ["unwire", f"--server={NAMESPACE}/edge-restow-conversions", "--keep-server"]
+    assert [container(the(each, "Job"))["args"] for each in (named, unnamed)] == [expected, expected]
+    assert {verb for _, _, verb, _, _ in rights(unnamed)} == {"list", "get"}
+    crds = ("apiextensions.k8s.io", "customresourcedefinitions")
+    assert rights(named) - rights(unnamed) == {
+        *((*crds, verb, "as.a.dev", None) for verb in ("get", "patch")),
+        *(("a.dev", "as", verb, "", None) for verb in ("list", "get")),
+    }
+
+
 @pytest.mark.parametrize(
     ("flags", "command", "asked"),
     [

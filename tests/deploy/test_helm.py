@@ -19,21 +19,25 @@ import yaml
 from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.controlplane.plane import ControlPlane
 from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.operate.admission import configuration
 from restow.conversion.operate.declarations import Declarations, declaration_name, digest_of
-from restow.conversion.operate.revisions import CONFIGURATION, record_name
+from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER, record_name
+from restow.crds import cloudprofiles, conversionrules
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES
+from restow.operator.process import install_crds
 from restow.rbac import ServiceAccount
 from tests.apiserver.accounts import Account, Accounts
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.operators import CONFIGURATIONS, Operator
 from tests.apiserver.provider import GATEWAYS, Provider
 from tests.apiserver.test_conversions_in_cluster import Jobs
+from tests.apiserver.test_install_crds import aggregated
 from tests.deploy.kubelet import JOBS, Kubelet, kubelet
-from tests.deploy.rendering import CHART, ROOT, VALUES, Helm, container, the
+from tests.deploy.rendering import CHART, ROOT, VALUES, Helm, container, of_kind, the
 from tests.deploy.test_chart_applied import RESOURCES, due, gone, others, restricted
 
 __all__ = ["due", "others", "restricted"]  # fixtures
@@ -240,3 +244,99 @@ async def test_the_operator_of_rules_runs_as_installed(
                 await cluster.delete(resource, kept, restricted)
         with suppress(NotFound):
             await cluster.delete(CONFIGURATIONS[1], CONFIGURATION)
+
+
+async def test_a_crd_that_is_there_is_no_obstacle(
+    release: Release, control_plane: ControlPlane, cluster: HttpCluster, helm: Helm, tmp_path: Path
+) -> None:
+    """CRDs stay on purpose, so the second installation of all must not need what docs/deploying.md says of others."""
+    (values,) = (file for file in VALUES if file.stem == "conversions")
+    await install_crds(cluster, [conversionrules.document()])
+    await release.upgrade(values)
+    assert of_kind(await release.documents(), "CustomResourceDefinition") == []
+    await release.upgrade(values, "--set", "logLevel=debug")
+    await release.uninstall("--no-hooks")
+
+    await cluster.delete(CRDS, conversionrules.NAME)
+    await until(lambda: gone(cluster, CONVERSION_RULES), "the CRD stays")
+    await release.upgrade(values)
+    await release.upgrade(values, "--set", "logLevel=debug")
+    assert the(await release.documents(), "CustomResourceDefinition")["metadata"]["name"] == conversionrules.NAME
+    await release.uninstall("--no-hooks")
+    other = Release(helm, control_plane, "default", tmp_path)
+    try:
+        await other.upgrade(values)
+        assert of_kind(await other.documents(), "CustomResourceDefinition") == []
+    finally:
+        await other.uninstall("--no-hooks")
+
+
+@pytest.mark.parametrize("mode", ["conversions", "operator-cert-manager"])
+async def test_another_crd_is_taken_when_helm_is_told_so(
+    mode: str, release: Release, cluster: HttpCluster, others: None
+) -> None:
+    """A CRD of other versions cannot stay as it is, and the flags of docs/deploying.md are the only way on."""
+    (values,) = (file for file in VALUES if file.stem == mode)
+    crds = [conversionrules.document()] if mode == "conversions" else list(cloudprofiles.documents().values())
+    for crd in crds:
+        crd["spec"]["versions"][0]["additionalPrinterColumns"] = []
+    await install_crds(cluster, crds)
+    refused = await release.upgrade(values, code=1)
+    assert "exists and cannot be imported into the current release" in refused
+    refused = await release.upgrade(values, "--take-ownership", code=1)
+    assert 'with "restow-operator"' in refused, refused
+    await release.upgrade(values, "--take-ownership", "--force-conflicts")
+    found = (await cluster.get(CRDS, crds[0]["metadata"]["name"])).json()
+    assert found["spec"]["versions"][0]["additionalPrinterColumns"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "service"), [("operator", "v1beta1.core.gardener.cloud"), ("conversions", "v1.restow.dev")]
+)
+async def test_a_group_of_another_server_is_refused(
+    mode: str, service: str, release: Release, cluster: HttpCluster
+) -> None:
+    """As Gardener's: the CRDs would hide its Shoots, and namespaces would be deleted without them."""
+    (values,) = (file for file in VALUES if file.stem == mode)
+    async with aggregated(cluster, service):
+        said = await release.upgrade(values, code=1)
+        release.name = ""  # there is none
+    assert f"the APIService {service} hands the group" in said and "Service garden/gardener-apiserver" in said, said
+    installed = {each["metadata"]["name"] for each in (await cluster.list_page(CRDS)).json()["items"]}
+    assert not installed & {each.full_name for each in KEPT}
+
+
+async def test_an_uninstall_stops_while_rules_need_their_operator(
+    release: Release, cluster: HttpCluster, restricted: str, jobs: Kubelet
+) -> None:
+    """Without the operator nobody takes the finalizer off, and neither rules nor their CRD could be deleted."""
+    (values,) = (file for file in VALUES if file.stem == "conversions")
+    kind = Jobs(cluster, "uninstall.example.com")
+    await release.upgrade(values)
+    name = the(await release.documents(), "Service")["metadata"]["name"]
+    asked = configuration({"service": {"namespace": restricted, "name": name, "path": "/admit/conversionrules"}})
+    await until(lambda: served(cluster), "the CRD is not served")
+    await cluster.create(CONFIGURATIONS[1], json.dumps(asked).encode())
+    try:
+        rules = kind.rules()
+        rules["metadata"]["finalizers"] = [FINALIZER]
+        await kind.declare(rules)
+        await release.uninstall(code=1)
+        (_, refused), *_ = jobs.ran
+        assert refused.code == 3 and f"run kubectl delete conversionrules {kind.name} first" in refused.err, refused.err
+        await kind.remove()
+        await release.uninstall()
+        assert [ran.err for _, ran in jobs.ran[1:] if ran.code] == []
+    finally:
+        await kind.remove()
+        with suppress(NotFound):
+            await cluster.delete(CONFIGURATIONS[1], CONFIGURATION)
+
+
+async def served(cluster: HttpCluster) -> bool:
+    """Whether ConversionRules can be listed."""
+    try:
+        await cluster.list_page(CONVERSION_RULES)
+    except NotFound:
+        return False
+    return True

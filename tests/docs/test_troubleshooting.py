@@ -32,6 +32,7 @@ ENDS: Final = frozenset(
         "CrdError",
         "CredentialsExpired",
         "FindingsError",
+        "GroupServedElsewhere",
         "InputError",
         "InvalidConfiguration",
         "Lagging",
