@@ -26,7 +26,7 @@ from restow.crds import cloudprofiles, conversionrules
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
-from restow.kube.errors import NotFound
+from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES
 from restow.operator.process import install_crds
 from restow.rbac import ServiceAccount
@@ -337,6 +337,6 @@ async def served(cluster: HttpCluster) -> bool:
     """Whether ConversionRules can be listed."""
     try:
         await cluster.list_page(CONVERSION_RULES)
-    except NotFound:
+    except ApiError:
         return False
     return True
