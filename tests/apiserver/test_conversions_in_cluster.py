@@ -119,8 +119,10 @@ class Jobs:
         document: Document = (await self.cluster.get(CONVERSION_RULES, name or self.name)).json()
         return document.get("status") or {}
 
-    async def condition(self, type_: str, status: str, generation: int = 0, name: str | None = None) -> Document:
-        """Wait until a condition of the rules has a status, as of a generation; return it."""
+    async def condition(
+        self, type_: str, status: str, generation: int = 0, name: str | None = None, reason: str = ""
+    ) -> Document:
+        """Wait until a condition of the rules has a status, and the reason if given, as of a generation; return it."""
         seen: Document = {}
 
         async def found() -> Document | None:
@@ -129,7 +131,7 @@ class Jobs:
                 return None
             each: Document
             for each in seen.get("conditions") or ():
-                if each["type"] == type_ and each["status"] == status:
+                if (each["type"], each["status"]) == (type_, status) and reason in ("", each["reason"]):
                     return each
             return None
 

@@ -192,7 +192,7 @@ class Profiles(Jobs):
         """The conversions that the Go webhook has."""
         pair = {"spoke": ["classification", "expirationDate"], "hub": "lifecycle", "up": UP, "down": DOWN}
         each = {"each": {"spoke": "spec.kubernetes.versions", "rules": [{"pair": {**pair, "loses": "both"}}]}}
-        document = super().rules(each, name=name, **spec)
+        document = super().rules(*(rules or (each,)), name=name, **spec)
         document["spec"] |= {"target": {"group": GROUP, "kind": "Profile"}, "hub": "v2"}
         document["spec"]["spokes"][0]["version"] = "v1"
         return document
@@ -345,7 +345,7 @@ async def test_what_was_there_is_handed_on(cluster: HttpCluster, jobs: Jobs, tmp
     await jobs.declare(jobs.rules(name=younger, takeOver=asked))
     await cluster.delete(CONVERSION_RULES, jobs.name)
     await until(lambda: gone(cluster, jobs.name), "the older rules stay")
-    told = await jobs.condition("Ready", "True", name=younger)
+    await jobs.condition("Ready", "True", name=younger)
     assert await remembered(jobs) == Former(theirs, "kubectl-create", permitted=True)
 
     # Its next release writes it again, with another CA: it is asked for, so it is replaced and remembered again.
@@ -361,8 +361,7 @@ async def test_what_was_there_is_handed_on(cluster: HttpCluster, jobs: Jobs, tmp
     other = conversion(THEIRS["Service"], certified(tmp_path))
     config = {"url": None, **other["webhook"]["clientConfig"]}
     await write(jobs, {"spec": {"conversion": {"webhook": {"clientConfig": config}}}}, "helm")
-    told = await jobs.condition("Wired", "False", name=younger)
-    assert told["reason"] == "ForeignWebhook"
+    await jobs.condition("Wired", "False", name=younger, reason="ForeignWebhook")
     assert await remembered(jobs) == Former(renewed, "helm")
     left = await crd(jobs)
     assert left["spec"]["conversion"] == other

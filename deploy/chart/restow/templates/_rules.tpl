@@ -160,7 +160,9 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [list]
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
+  {{- if not (has "*" .) }}
   resourceNames: {{ toJson . }}
+  {{- end }}
   verbs: [get, patch]
 {{- range . }}
 - apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
