@@ -38,7 +38,7 @@ __all__ = ["KindsWorkers", "Workers", "is_costly"]
 _log = logging.getLogger(__name__)
 
 _MODULE: Final = "restow.conversion.operate.worker"
-_START_S: Final = 30.0
+_START_S: Final = 60.0
 _REVISIONS: Final = 32  # that a process keeps compiled
 _TRIED: Final = 1024 * 1024  # bytes of objects that are tried in one task
 _BUFFER: Final = 1024 * 1024
