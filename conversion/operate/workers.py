@@ -210,6 +210,11 @@ class Workers:
             self._turns.ended(job, MOST_S)
             if may_last:
                 self._give_up(job, process.index, error)
+        except BaseException:  # this process stops, or has a defect: the kind must not count as at work for ever
+            self._turns.ended(job, 0.0)
+            if not job.result.done():
+                job.result.set_exception(TimeoutError())
+            raise
         else:
             self._turns.ended(job, self._clock.monotonic() - began)
         if not lives and not job.result.done():
@@ -218,7 +223,7 @@ class Workers:
         return lives
 
     def _give_up(self, job: Job, index: int, error: Exception) -> None:
-        why = "needs too much memory" if isinstance(error, _Ended) else f"takes longer than {MOST_S:g} s"
+        why = "ends its process" if isinstance(error, _Ended) else f"takes longer than {MOST_S:g} s"
         _log.error("%s: ended a process, because a conversion %s", job.kind, why)
         said = f"its conversion {why}"
         if not job.result.done():
