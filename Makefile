@@ -72,6 +72,7 @@ bench-cloudprofile: $(READY) binaries ## Measure the operator with a large Cloud
 
 bench-rules: $(READY) binaries ## Measure the operator with ConversionRules for thousands of kinds
 	$(BIN)/python -m benchmarks.rules $(RECORDED) $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.tenants $(RECORDED)
 
 bench-others: $(READY) binaries ## Measure standard rules, CloudProfile's rules, wiring that is undone, and the demo
 	$(BIN)/python -m benchmarks.conversion.standardrules $(RECORDED)

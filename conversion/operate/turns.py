@@ -1,9 +1,9 @@
 """Whose request a worker takes next, so that no kind takes the workers from the others.
 
-Kinds take turns, and no two requests of one kind are at work at once. A request first gets ``FIRST_S`` seconds. One
-that needs more makes its kind slow for a while, and gets ``MOST_S`` seconds in the slow lane, which all slow kinds
-share: the other lane is only for kinds that are not slow. A kind whose request needs still more, or ends its worker,
-is refused for a while, longer each time.
+Kinds take turns, and no two requests of one kind are at work at once. A request first gets ``FIRST_S`` seconds of CPU
+time. One that needs more makes its kind slow for a while, and gets ``MOST_S`` seconds in the slow lane, which all slow
+kinds share: the other lane is only for kinds that are not slow. A kind whose request needs still more, or ends its
+worker, is refused for a while, longer each time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from restow.kube.clock import Clock
 
 __all__ = ["FIRST_S", "MOST_S", "Job", "QueueOfKindFull", "Turns"]
 
-FIRST_S: Final = 1.0
+FIRST_S: Final = 0.25
 MOST_S: Final = 10.0
 
 _SLOW_S: Final = 60.0  # for how long a kind is slow after its last long request
@@ -97,7 +97,7 @@ class Turns:
         return None
 
     def ended(self, job: Job, seconds: float) -> None:
-        """Note that a request is at work no more, and how long it was."""
+        """Note that a request is at work no more, and how many seconds of CPU time it took."""
         known = self._kinds[job.kind]
         known.is_at_work = False
         if seconds >= FIRST_S / 2:

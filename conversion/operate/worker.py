@@ -140,9 +140,10 @@ def _ends_with(parent: int) -> None:
         sys.exit(1)
 
 
-def main(parent: str, progress: str) -> None:
+def main(parent: str, progress: str, niceness: str) -> None:
     """Serve until the input ends."""
     _ends_with(int(parent))
+    os.nice(int(niceness))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with os.fdopen(os.dup(1), "wb") as sink, mmap.mmap(int(progress), _INDEX.size) as shared:

@@ -11,8 +11,9 @@ import asyncio
 import logging
 import os
 import sys
+import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -46,6 +47,10 @@ _PART: Final = 4 * _BUFFER
 #: An API server gives up after 30 seconds.
 _WAIT_S: Final = 25.0
 _AGAIN_S: Final = 1.0
+_COMPILE_S: Final = 0.5  # of CPU time, to compile a revision that the process does not have
+_NEARLY: Final = 0.8  # of a core is what a process has that is never idle
+_NICE: Final = 10
+_OF_PROCESS: Final = 2  # CPUCLOCK_SCHED of Linux
 
 _WHILE_REFUSED: Final = (
     "a conversion of this kind took too much time or memory, so the kind is not converted for some seconds"
@@ -83,20 +88,47 @@ class _Process:
         """
         await self._reply()
 
-    async def within(self, seconds: float, task: Task, body: bytes, text: str, *, each: bool) -> tuple[Reply, bytes]:
-        """Return the reply to a task; ``text`` is the stored form of its revision.
+    @property
+    def cpu_s(self) -> float:
+        """The CPU time that the process has used. On a busy machine the time on the wall says little."""
+        with suppress(OSError):
+            return time.clock_gettime(~self.process.pid << 3 | _OF_PROCESS)
+        return 0.0
 
-        ``each``: the time is for each of the objects, not for all of them.
+    async def at_first(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
+        """Return the reply to a task that takes ``FIRST_S`` at most; ``text`` is the stored form of its revision.
 
         Raises:
             TimeoutError: the task takes longer.
             _Ended: the process ended.
         """
-        asking, index = asyncio.ensure_future(self._ask(task, body, text)), 0
+        now = asyncio.get_running_loop().time
+        last, most = now() + MOST_S, FIRST_S * _NEARLY + (0.0 if task.revision in self.revisions else _COMPILE_S)
+        began = self.cpu_s
+
+        def is_over() -> bool:
+            return self.cpu_s - began > most or now() > last
+
+        return await self._unless(is_over, FIRST_S, task, body, text)
+
+    async def at_last(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
+        """Return the reply to a task that takes ``MOST_S`` at most, in a rehearsal for each object; raises as above."""
+        index = 0
+
+        def is_over() -> bool:
+            nonlocal index
+            before, index = index, self.index
+            return task.does != "try" or index == before
+
+        return await self._unless(is_over, MOST_S, task, body, text)
+
+    async def _unless(
+        self, is_over: Callable[[], bool], seconds: float, task: Task, body: bytes, text: str
+    ) -> tuple[Reply, bytes]:
+        asking = asyncio.ensure_future(self._ask(task, body, text))
         try:
             while not (await asyncio.wait([asking], timeout=seconds))[0]:
-                before, index = index, self.index
-                if not each or index == before:
+                if is_over():
                     raise TimeoutError
             return await asking
         finally:
@@ -184,7 +216,7 @@ class Workers:
         """Keep one process, and have it do what is next."""
         while True:
             try:
-                async with _started() as process:
+                async with _started(slow=slow) as process:
                     while await self._serve(process, slow=slow):
                         pass
             except (OSError, TimeoutError, _Ended) as error:
@@ -198,11 +230,11 @@ class Workers:
                 await self._changed.wait()
         task, text = job.task
         may_last = self._turns.is_slow(job.kind)
-        began, lives = self._clock.monotonic(), False
+        began, lives = process.cpu_s, False
         try:
             if process.process.returncode is None:  # otherwise something else ended it
-                deadline = MOST_S if may_last else FIRST_S
-                found = await process.within(deadline, task, job.body, text, each=may_last and task.does == "try")
+                ask = process.at_last if may_last else process.at_first
+                found = await ask(task, job.body, text)
                 lives = True
                 if not job.result.done():
                     job.result.set_result(found)
@@ -216,7 +248,7 @@ class Workers:
                 job.result.set_exception(TimeoutError())
             raise
         else:
-            self._turns.ended(job, self._clock.monotonic() - began)
+            self._turns.ended(job, process.cpu_s - began)
         if not lives and not job.result.done():
             self._turns.add(job, again=True)
         await self._notify()
@@ -234,8 +266,8 @@ class Workers:
 
 
 @asynccontextmanager
-async def _started() -> AsyncIterator[_Process]:
-    """Start a process, and end it.
+async def _started(*, slow: bool) -> AsyncIterator[_Process]:
+    """Start a process, and end it; the slow one leaves the cores to others.
 
     Raises:
         OSError: it cannot be started.
@@ -250,6 +282,7 @@ async def _started() -> AsyncIterator[_Process]:
             _MODULE,
             str(os.getpid()),
             str(number),
+            str(_NICE if slow else 0),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=(number,),

@@ -150,3 +150,19 @@ def test_quick_run_of_rules(tmp_path):
     assert claims["requests of a change, last / first step"]["holds"], claims
     assert all(claim in done.stdout for claim in claims)
     check_quotes(tmp_path / "records", {"rules": "rules"})
+
+
+@pytest.mark.apiserver
+@pytest.mark.usefixtures("control_plane")
+def test_quick_run_of_tenants(tmp_path):
+    """A hostile kind that fails the reads of another one, or ends the leader, would show here."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.tenants", "--quick", "--json", str(file)]
+    command += ["--record", str(tmp_path / "records")]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    claims = {claim["claim"]: claim for claim in json.loads(file.read_bytes())["claims"]}
+    assert claims["failed reads of the others"]["holds"], done.stdout
+    assert claims["changes of the leader"]["holds"], done.stdout
+    assert all(claim in done.stdout for claim in claims)
+    assert set(load(tmp_path / "records")) == {"tenants"}

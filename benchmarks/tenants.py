@@ -1,0 +1,211 @@
+"""Measure what one hostile kind costs nineteen others: ``python -m benchmarks.tenants [--seconds 60] [--record]``.
+
+The benchmark runs one API server and one replica of ``restow operator --conversions``. Half of the nineteen kinds have
+an expression, so the operator converts them in its processes as it does the hostile one. Their objects are listed at
+the old version, at a fixed rate: first alone, then while the objects of the hostile kind are read without pause, and
+its rules change to one costly document after the other. Each phase begins with all kinds Ready.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.records import Recorder, add_flag, check_flag
+from benchmarks.tables import Result, Table, at_most, exactly, report
+from restow.controlplane import ControlPlane
+from restow.kube import connect
+from restow.kube.client import HttpCluster
+from restow.kube.errors import ApiError
+from restow.kube.resources import CRDS
+from tests.apiserver.test_conversions_hostile import (
+    ENDLESS_ITEMS,
+    FILTERED,
+    MANY,
+    MOST_MEMORY,
+    RENAME,
+    Notes,
+    hostile_rules,
+    items,
+    leadership,
+    reads,
+    watched,
+)
+from tests.apiserver.test_conversions_in_cluster import Replicas
+from tests.conversion.operate.test_workers import LONG
+
+#: Kinds, hostile documents, hostile objects, and seconds of a phase.
+FULL: Final = (19, 200, 50)
+QUICK: Final = (2, 5, 3)
+_QUICK_S: Final = 3.0
+#: Reads of each kind in a second.
+RATE: Final = 4
+#: How much longer the slowest hundredth of the reads may take beside a hostile kind.
+_MOST: Final = 3.0
+
+
+@dataclass(slots=True)
+class Phase:
+    """The seconds that reads took, and how many failed."""
+
+    seconds: list[float] = field(default_factory=list)
+    failed: int = 0
+
+    def quantile(self, share: float) -> float:
+        """Return the seconds that this share of the reads did not exceed."""
+        return sorted(self.seconds)[min(len(self.seconds) - 1, int(share * len(self.seconds)))]
+
+
+@dataclass(slots=True)
+class Found:
+    """The measurements: ``memory`` in bytes, of the operator and its processes; ``led``: nobody else led meanwhile."""
+
+    quiet: Phase
+    hostile: Phase
+    memory: int
+    led: bool
+    kubernetes: str
+
+
+@asynccontextmanager
+async def _reading(kinds: list[Notes]) -> AsyncIterator[Phase]:
+    phase = Phase()
+
+    async def read(each: Notes, delay: float) -> None:
+        await asyncio.sleep(delay)
+        while True:
+            begun = time.perf_counter()
+            try:
+                await each.cluster.list_page(each.at("v1beta1"))
+            except ApiError:
+                phase.failed += 1
+            phase.seconds.append(time.perf_counter() - begun)
+            await asyncio.sleep(max(0.0, 1 / RATE - phase.seconds[-1]))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(read(each, number / RATE / len(kinds))) for number, each in enumerate(kinds)]
+        yield phase
+        for task in tasks:
+            task.cancel()
+
+
+async def _ready(each: Notes, number: int) -> None:
+    await each.cluster.create(CRDS, json.dumps(each.crd()).encode())
+    await each.served()
+    await each.create("v1", "a", text="b")
+    await each.declare(each.rules(FILTERED if number % 2 else RENAME, items()))
+    await each.condition("Ready", "True")
+
+
+async def _harm(evil: Notes, documents: int, objects: int, seconds: float) -> None:
+    """Write hostile objects, read them without pause, and declare one hostile document after the other."""
+
+    async def read() -> None:
+        while True:
+            for number in range(objects):
+                await reads(evil, f"evil-{number}")
+
+    for number in range(objects):
+        texts = [{"name": str(index), "text": LONG} for index in range(1 + number % MANY)]
+        await evil.create("v1", f"evil-{number}", text="a" * 2 ** (number % 17), items=texts)
+    reader = asyncio.create_task(read())
+    try:
+        for number in range(documents):
+            await evil.change(evil.rules(*hostile_rules(number)))
+            await asyncio.sleep(seconds / documents)
+    finally:
+        reader.cancel()
+
+
+async def _measured(cluster: HttpCluster, replicas: Replicas, size: tuple[int, int, int], seconds: float) -> Found:
+    kinds, documents, objects = size
+    operator = await replicas.start()
+    others = [Notes(cluster, f"k{number}.bench.dev") for number in range(kinds)]
+    evil = Notes(cluster, "evil.bench.dev")
+    for number, each in enumerate(others):
+        await _ready(each, number)
+    await cluster.create(CRDS, json.dumps(evil.crd()).encode())
+    await evil.served()
+    await evil.declare(evil.rules(RENAME, items(ENDLESS_ITEMS)))
+    await evil.condition("Ready", "True")
+    async with _reading(others) as quiet:
+        await asyncio.sleep(seconds)
+    before = await leadership(cluster)
+    async with watched(operator) as seen, _reading(others) as hostile:
+        await _harm(evil, documents, objects, seconds)
+    led = await leadership(cluster) == before
+    kubernetes = (await cluster.discover("/version")).json()["gitVersion"]
+    return Found(quiet, hostile, seen.most_memory, led, kubernetes)
+
+
+async def measure(size: tuple[int, int, int], seconds: float) -> Found:
+    """Measure."""
+    async with ControlPlane() as plane, connect(str(plane.kubeconfig)) as cluster:
+        replicas = Replicas(Path(plane.kubeconfig))
+        try:
+            return await _measured(cluster, replicas, size, seconds)
+        finally:
+            await replicas.end(cluster)
+
+
+def results(found: Found, size: tuple[int, int, int]) -> Result:
+    """Return the table and the claims."""
+    kinds, documents, objects = size
+    rows = tuple(
+        (
+            name,
+            f"{len(phase.seconds):,}",
+            f"{phase.failed}",
+            f"{1000 * phase.quantile(0.5):.1f}",
+            f"{1000 * phase.quantile(0.99):.1f}",
+        )
+        for name, phase in (("alone", found.quiet), ("beside a hostile kind", found.hostile))
+    )
+    claims = [
+        exactly("failed reads of the others", found.quiet.failed + found.hostile.failed, 0),
+        at_most("p99 of the others, beside a hostile kind / alone", _ratio(found), _MOST),
+        at_most("memory of the operator and its processes, MiB", found.memory / 2**20, MOST_MEMORY / 2**20),
+        exactly("changes of the leader", int(not found.led), 0),
+    ]
+    table = Table("Reads of the others", ("", "reads", "failed", "median, ms", "p99, ms"), rows)
+    return Result(f"{kinds} kinds, and {documents} hostile documents and {objects} objects of another", [table], claims)
+
+
+def _ratio(found: Found) -> float:
+    return found.hostile.quantile(0.99) / found.quiet.quantile(0.99)
+
+
+def main() -> None:
+    """Read the command line, measure, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tenants", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each phase")
+    parser.add_argument("--quick", action="store_true", help="a smoke run on few kinds; its figures mean nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the claims here too")
+    add_flag(parser)
+    flags = parser.parse_args()
+    check_flag(parser, flags)
+    size, seconds = (QUICK, _QUICK_S) if flags.quick else (FULL, flags.seconds)
+    recorder = Recorder.begin(flags.record)
+    found = asyncio.run(measure(size, seconds))
+    result = results(found, size)
+    print(report(f"{len(os.sched_getaffinity(0))} cores; load average {os.getloadavg()[0]:.1f} at the end.", [result]))
+    if recorder is not None:
+        recorder.write(
+            "tenants", f"python -m benchmarks.tenants --seconds {seconds:g}", result, kubernetes=found.kubernetes
+        )
+    if flags.json is not None:
+        flags.json.write_bytes(msgspec.json.encode({"claims": result.claims}))
+
+
+if __name__ == "__main__":
+    main()
