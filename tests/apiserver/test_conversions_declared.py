@@ -313,7 +313,8 @@ async def test_the_commands_of_the_page(
 async def kubectl(text: str, config: Path) -> None:
     """Run commands of kubectl in a shell."""
     folder = (await find_binaries(("kubectl",)))["kubectl"].parent
-    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": str(config)}
+    path = f"{folder}:{os.environ['PATH']}"
+    environment = {"PATH": path, "KUBECONFIG": str(config), "HOME": str(config.parent)}
     process = await asyncio.create_subprocess_shell(
         text, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
