@@ -177,8 +177,9 @@ class Runner:
         gate = WiringGate(self.cluster, _somewhere, may_be_stored)
         try:
             crd = Crd.from_document((await self.cluster.get(CRDS, self._name)).json())
-            if crd.strategy == "Webhook" and not await gate.needed((crd,)):
-                await gate.undo(crd, RevisionRecord(crd.name))
+            record = RevisionRecord(crd.name)
+            if crd.strategy == "Webhook" and not await gate.needed((crd,), record, ""):
+                await gate.undo(crd, record)
                 return UNWIRED
             done = await unwire(self.cluster, self._name, may_be_stored)
         except (WiringRefused, KubeError) as refused:
