@@ -53,6 +53,9 @@ _RANGE: Final = "lists.range"
 _INTEGERS: Final = 2**63
 #: Noncharacters, by one of which U+0000 is replaced; then characters of private use, of which no value has all.
 _UNUSED: Final = tuple(map(chr, (*range(0xFDD0, 0xFDF0), *range(0xF0000, 0xFFFFE))))
+_TOO_LONG: Final = "the result is too long"
+#: What the evaluator, and the functions below, say where an evaluation is too costly.
+_BOUNDS: Final = re.compile(f"[Ii]teration budget exceeded|{_TOO_LONG}")
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 
 
@@ -122,7 +125,11 @@ class CelFunction:
         except MemoryError:
             self._refuse("needs too much memory for this value")
         except (RuntimeError, TypeError, SystemError, ValueError) as error:
+            if _BOUNDS.search(str(error)):
+                self._refuse("would be too costly for this value")
             raise ObjectError(f"the CEL expression {self.text!r} failed: {_told(str(error))}") from None
+        if failed and _BOUNDS.search(str(value)):
+            self._refuse("would be too costly for this value")
         if failed:
             raise ObjectError(f"the CEL expression {self.text!r} failed: {_without_values(str(value))}")
         result = self._json(value)
@@ -239,7 +246,7 @@ def _library(cel: Any) -> list[Any]:
 
 def _range(count: int) -> list[int]:
     if not 0 <= count <= MOST_ITERATIONS:
-        raise ValueError("the range is too long")
+        raise ValueError(_TOO_LONG)
     return [*range(count)]
 
 
@@ -259,14 +266,14 @@ def _slice(value: str, start: int, end: int) -> str:
 
 def _bounded(values: Sequence[str], separator: str) -> str:
     if sum(map(len, values)) + len(separator) * len(values) > _MOST_TEXT:
-        raise ValueError("the text is too long")
+        raise ValueError(_TOO_LONG)
     return separator.join(values)
 
 
 def _replaced(value: str, old: str, new: str, most: int) -> str:
     count = value.count(old) if most < 0 else min(value.count(old), most)
     if len(value) + count * (len(new) - len(old)) > _MOST_TEXT:
-        raise ValueError("the text is too long")
+        raise ValueError(_TOO_LONG)
     return value.replace(old, new, most)
 
 
@@ -274,7 +281,7 @@ def _split(value: str, separator: str, most: int) -> list[str]:
     if most == 0:
         return []
     if (value.count(separator) if most < 0 else most) > _MOST_ITEMS:
-        raise ValueError("the list is too long")
+        raise ValueError(_TOO_LONG)
     if not separator:
         head = value[: len(value) if most < 0 else most - 1]
         return [*head, value[len(head) :]] if len(head) < len(value) else [*head]
