@@ -35,7 +35,7 @@ async def accounts(control_plane: ControlPlane, cluster: HttpCluster, tmp_path: 
     [
         ("customresourcedefinitions", "watch", "Analyzed"),
         ("leases", "list", "Serving"),
-        ("configmaps", "patch", "Serving"),
+        ("configmaps", "patch", "Rehearsed"),
         ("customresourcedefinitions", "patch", "Wired"),
         ("validatingwebhookconfigurations", "patch", "Wired"),
     ],
