@@ -135,7 +135,9 @@ class _Process:
             asking.cancel()
 
     async def _ask(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
-        task = self._with_revision(task, text)
+        if task.revision not in self.revisions:
+            forgets = [self.revisions.popitem(last=False)[0] for _ in range(len(self.revisions) + 1 - _REVISIONS)]
+            task = msgspec.structs.replace(task, text=text, forgets=tuple(forgets))
         sink = self.process.stdin
         assert sink is not None
         head = msgspec.msgpack.encode(task)
@@ -146,7 +148,11 @@ class _Process:
                 await sink.drain()
         except ConnectionError as error:
             raise _Ended from error
-        return await self._reply()
+        reply, answer = await self._reply()
+        if not (task.text and reply.failed):  # otherwise it may not have compiled the revision
+            self.revisions[task.revision] = None
+            self.revisions.move_to_end(task.revision)
+        return reply, answer
 
     async def _reply(self) -> tuple[Reply, bytes]:
         source = self.process.stdout
@@ -157,14 +163,6 @@ class _Process:
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise _Ended from error
         return msgspec.msgpack.decode(reply, type=Reply), answer
-
-    def _with_revision(self, task: Task, text: str) -> Task:
-        if task.revision in self.revisions:
-            self.revisions.move_to_end(task.revision)
-            return task
-        self.revisions[task.revision] = None
-        forgets = [self.revisions.popitem(last=False)[0] for _ in range(len(self.revisions) - _REVISIONS)]
-        return msgspec.structs.replace(task, text=text, forgets=tuple(forgets))
 
 
 class Workers:

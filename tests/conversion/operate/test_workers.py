@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,17 @@ async def test_a_process_that_is_ended_from_outside_is_started_again(pool: Pool)
     for pid in children():
         os.kill(pid, signal.SIGKILL)
     assert await pool.converted(of, "y") == ["y!"]
+
+
+async def test_a_revision_that_was_not_compiled_is_sent_again(pool: Pool) -> None:
+    """One shortage of memory while a process compiles a revision would leave its kind unconverted for ever."""
+    of = pool.of("widget")
+    broken = replace(of, text="{}")
+    for _ in range(2):  # once for each process
+        with pytest.raises(RuntimeError, match="failed with"):
+            await broken.review(review("widget", "x"), MOST)
+    for _ in range(4):
+        assert await pool.converted(of, "x") == ["x!"]
 
 
 def children() -> list[int]:
