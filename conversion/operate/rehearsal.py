@@ -46,8 +46,9 @@ _LATER: Final = 30.0  # seconds until the next attempt if objects cannot be list
 _AGAIN: Final = (30.0, 900.0)  # seconds after a failed rehearsal: the first delay, and the longest
 _BUSY: Final = 5.0  # seconds until the next attempt if the workers are busy with the kind
 _LEAVE_S: Final = 2.0
-#: How often a rehearsal may start and not end: at every start of a leader that did not end in good order.
-_STARTS: Final = 3
+#: How often a rehearsal may start and not end: at every start of a leader that did not end in good order. A leader that
+#: lost its lease because no API server answered cannot take its mark away, so a few such starts must not count.
+_STARTS: Final = 5
 
 Tried = Callable[[Sequence[dict[str, Any]]], Awaitable[Sequence[str]]]
 """Returns for each object why it does not convert to every version and back; empty if it does. May raise GaveUp."""

@@ -1,9 +1,9 @@
 """Whose request a worker takes next, so that no kind takes the workers from the others.
 
 Kinds take turns, and no two requests of one kind are at work at once. A request first gets ``FIRST_S`` seconds of CPU
-time. One that needs more makes its kind slow for a while, and gets ``MOST_S`` seconds in the slow lane, which all slow
-kinds share: the other lane is only for kinds that are not slow. A kind whose request needs still more, or ends its
-worker, is refused for a while, longer each time.
+time. One that needs more makes its kind slow for a while, and gets ``MOST_S`` seconds for each object in the slow lane,
+which all slow kinds share: the other lane is only for kinds that are not slow. A kind of which an object needs still
+more, or ends its worker again and again, is refused for a while, longer each time.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ class QueueOfKindFull(Exception):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A request of a kind: ``task`` and ``body`` are for the worker, ``result`` is for who asked."""
+    """A request of a kind: ``task`` and ``body`` are for the worker, ``result`` is for who asked.
+
+    ``ends`` has the index of the object at work for each worker that ended in the slow lane.
+    """
 
     kind: str
     task: Any
     body: bytes
     result: asyncio.Future[Any]
+    ends: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)

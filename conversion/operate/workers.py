@@ -47,7 +47,9 @@ _PART: Final = 4 * _BUFFER
 #: An API server gives up after 30 seconds.
 _WAIT_S: Final = 25.0
 _AGAIN_S: Final = 1.0
+_ENDS: Final = 3  # of processes, for one request: then it fails, whatever ended them
 _COMPILE_S: Final = 0.5  # of CPU time, to compile a revision that the process does not have
+_LOOKS: Final = 8  # at the progress of a task, in ``MOST_S``
 _NEARLY: Final = 0.8  # of a core is what a process has that is never idle
 _NICE: Final = 10
 _OF_PROCESS: Final = 2  # CPUCLOCK_SCHED of Linux
@@ -64,7 +66,11 @@ def is_costly(graph: Graph) -> bool:
 
 
 class _Ended(Exception):
-    """The process ended by itself."""
+    """The process ended by itself, or was killed."""
+
+
+class _ReviewTooLong(Exception):
+    """A review takes longer than an API server waits, although no object of it does."""
 
 
 @dataclass(slots=True)
@@ -112,15 +118,24 @@ class _Process:
         return await self._unless(is_over, FIRST_S, task, body, text)
 
     async def at_last(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
-        """Return the reply to a task that takes ``MOST_S`` at most, in a rehearsal for each object; raises as above."""
-        index = 0
+        """Return the reply to a task that takes ``MOST_S`` at most for each object; raises as above.
+
+        Raises:
+            _ReviewTooLong: it is no rehearsal, and the objects together take longer than an API server waits.
+        """
+        now = asyncio.get_running_loop().time
+        index, since, last = 0, now(), now() + _WAIT_S
 
         def is_over() -> bool:
-            nonlocal index
+            nonlocal index, since
             before, index = index, self.index
-            return task.does != "try" or index == before
+            if index != before:
+                since = now()
+            if task.does != "try" and now() > last:
+                raise _ReviewTooLong
+            return now() - since >= MOST_S
 
-        return await self._unless(is_over, MOST_S, task, body, text)
+        return await self._unless(is_over, MOST_S / _LOOKS, task, body, text)
 
     async def _unless(
         self, is_over: Callable[[], bool], seconds: float, task: Task, body: bytes, text: str
@@ -141,6 +156,7 @@ class _Process:
         sink = self.process.stdin
         assert sink is not None
         head = msgspec.msgpack.encode(task)
+        os.pwrite(self.progress, bytes(4), 0)
         try:
             sink.write(HEAD.pack(len(head), len(body)) + head)
             for start in range(0, len(body), _PART):
@@ -239,7 +255,11 @@ class Workers:
         except (_Ended, TimeoutError) as error:
             self._turns.ended(job, MOST_S)
             if may_last:
-                self._give_up(job, process.index, error)
+                self._count(job, process.index, error)
+        except _ReviewTooLong:
+            self._turns.ended(job, MOST_S)
+            if not job.result.done():
+                job.result.set_exception(TimeoutError())
         except BaseException:  # this process stops, or has a defect: the kind must not count as at work for ever
             self._turns.ended(job, 0.0)
             if not job.result.done():
@@ -251,6 +271,16 @@ class Workers:
             self._turns.add(job, again=True)
         await self._notify()
         return lives
+
+    def _count(self, job: Job, index: int, error: Exception) -> None:
+        """Give up, unless something from outside may have ended the process: then the request is tried again."""
+        if isinstance(error, TimeoutError) or index in job.ends:
+            self._give_up(job, index, error)
+            return
+        job.ends.append(index)
+        _log.warning("%s: a process ended during a conversion", job.kind)
+        if len(job.ends) >= _ENDS and not job.result.done():
+            job.result.set_exception(GaveUp("processes ended during the conversion; try again"))
 
     def _give_up(self, job: Job, index: int, error: Exception) -> None:
         why = "ends its process" if isinstance(error, _Ended) else f"takes longer than {MOST_S:g} s"
@@ -359,7 +389,7 @@ class KindsWorkers:
         try:
             reply, answer = await self.workers.ask(self.crd, task, body, self.text, waits_s=_WAIT_S)
         except (QueueOfKindFull, TimeoutError) as error:
-            message = f"too many conversions of {self.crd} wait; try again in a second"
+            message = f"too many conversions of {self.crd} wait, or the objects are too many; try again in a second"
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "overload", message) from error
         _raise_failure(reply)
         return reply, answer

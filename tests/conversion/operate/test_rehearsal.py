@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.operate.records import Records
-from restow.conversion.operate.rehearsal import Rehearsal, Rehearsals, _tried_here
+from restow.conversion.operate.rehearsal import _STARTS, Rehearsal, Rehearsals, _tried_here
 from restow.conversion.operate.revisions import RevisionRecord
 from restow.conversion.operate.workers import Workers
 from restow.crds import Crd
@@ -78,7 +78,7 @@ async def test_a_revision_that_ends_the_process_several_times_is_not_tried_again
     def leader() -> Rehearsals:
         return Rehearsals(cluster, SYSTEM_CLOCK, records, Workers())
 
-    for start in (1, 2, 3):
+    for start in range(1, _STARTS + 1):
         with suppress(Killed):
             await leader().pass_("rules", found, crds, await records.read(crds[0].name))
         assert (await records.read(crds[0].name)).starts_of(found.name) == start

@@ -20,6 +20,7 @@ from restow.conversion.operate import workers as module
 from restow.conversion.operate.revisions import Revision
 from restow.conversion.operate.workers import Workers, is_costly
 from restow.conversion.server.conversion import GaveUp
+from restow.conversion.server.limits import Refusal
 from restow.crds import Crd
 
 MOST = 8 * 1024 * 1024
@@ -169,6 +170,37 @@ async def test_a_revision_that_was_not_compiled_is_sent_again(pool: Pool) -> Non
             await broken.review(review("widget", "x"), MOST)
     for _ in range(4):
         assert await pool.converted(of, "x") == ["x!"]
+
+
+async def test_one_signal_from_outside_gives_up_no_objects(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's choice when memory is short would forbid the rules of a kind for ever."""
+    monkeypatch.setattr(module, "MOST_S", 10.0)
+    objects = json.loads(review("slow", *["a" * 100] * 50))["request"]["objects"]
+    trying = asyncio.create_task(pool.of("slow", ENDLESS).tried(objects))
+    turns = pool.workers._turns
+    kind = "slows.example.dev, in rehearsal"
+    async with asyncio.timeout(60):
+        while not (turns.is_slow(kind) and turns._kinds[kind].is_at_work):
+            await asyncio.sleep(0.01)
+    for pid in children():
+        os.kill(pid, signal.SIGKILL)
+    assert len(await trying) == len(objects)
+
+
+async def test_many_objects_of_which_none_takes_long_are_converted(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of ten thousand small objects would have its whole kind refused, although no object is costly."""
+    slow = pool.of("slow", ENDLESS)
+    assert await pool.converted(slow, "ab-") == ["ab"]
+    many = review("slow", *["a" * 100] * 80)
+    monkeypatch.setattr(module, "MOST_S", 3.0)
+    monkeypatch.setattr(module, "_WAIT_S", 300.0)
+    _, tally, _ = await slow.review(many, MOST)
+    assert tally.count == 80
+    monkeypatch.setattr(module, "_WAIT_S", 1.0)
+    with pytest.raises(Refusal):
+        await slow.review(many, MOST)
+    monkeypatch.setattr(module, "_WAIT_S", 300.0)
+    assert await pool.converted(slow, "ab-") == ["ab"], "the kind is refused"
 
 
 def children() -> list[int]:
