@@ -12,6 +12,9 @@ An answer is recorded for a new spec, and for the annotation ``DECLARED``, by wh
 while nobody was asked about. No other change of metadata declares rules: controllers with many rights, this operator
 among them, write metadata of any object.
 
+An answer is recorded for the object that has the name, or for a new one if there is none. A creation under a name that
+is taken fails after admission, and would otherwise leave answers that nobody needs.
+
 There are two webhooks. The one for what gives a user something has the failure policy Fail. With Ignore, a spec would
 be stored while no replica answers, and whoever reaches the port could have it recorded by a forged review. The other
 one is for deletions and finalizers, and has the policy Ignore: they must be possible while no replica runs, and nothing
@@ -36,7 +39,7 @@ from restow.conversion.server.timeslices import offload
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import Forbidden
+from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS
 
 __all__ = ["STEP", "AdmitRules", "configuration"]
@@ -75,7 +78,7 @@ class AdmitRules:
                 said = f"User {user} cannot {request.operation.lower()} these rules: that takes {needed(crd or EVERY)}"
                 return AdmissionResponse(allowed=False, message=said)
             verdict = await offload(request.size, _judge, request)
-            if verdict.allowed and _declares(request) and not request.dry_run:
+            if verdict.allowed and _declares(request) and not request.dry_run and await self._is_stored(request):
                 await self._record(request, crd)
         except Forbidden as error:
             code = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -88,6 +91,15 @@ class AdmitRules:
             if await holds(self._cluster, request.user_info, verb, CRDS, name):
                 return True
         return False
+
+    async def _is_stored(self, request: AdmissionRequest) -> bool:
+        """Return whether the object is the one of its name, or there is none yet."""
+        metadata = _metadata(request.object)
+        try:
+            live = (await self._cluster.get(CONVERSION_RULES, metadata["name"], metadata_only=True)).json()
+        except NotFound:
+            return True
+        return bool(live["metadata"]["uid"] == metadata["uid"])
 
     async def _record(self, request: AdmissionRequest, crd: str) -> None:
         document = request.object or {}

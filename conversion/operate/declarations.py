@@ -6,8 +6,9 @@ asks the API server about the sender of each new spec, and records in a ConfigMa
 was allowed. The leader reads nothing for a spec without such an answer, and wires nothing. Where the step is not
 installed, or not called, there is no answer.
 
-An answer names the object's uid, which nobody knows before the object is there: an answer that somebody gets by a
-forged review of a future object does not count.
+An answer is kept under the object's uid, which nobody knows before the object is there: an answer that somebody gets by
+a forged review of a future object does not count. Answers for other objects of the same name, which are gone or were
+never stored, are bounded separately, so that they displace none.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ _PREFIX: Final = "restow-declared."
 _LONGEST: Final = 253
 #: How many answers are kept for one object.
 _KEPT: Final = 8
+#: How many answers are kept for all other objects of the same name.
+_KEPT_OTHERS: Final = 64
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The user ``user`` may declare the conversions of ``crd``; ``uid`` is that of the rules."""
+    """The user ``user`` may declare the conversions of ``crd``."""
 
-    uid: str
     crd: str
     user: str
     at: str = ""
@@ -87,16 +89,21 @@ class Declarations:
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
         """
-        answer = Answer(uid, crd, user, self.clock.now().isoformat())
-        name, data = declaration_name(rules), {digest: msgspec.json.encode(answer).decode()}
+        answer = Answer(crd, user, self.clock.now().isoformat())
+        name, data = declaration_name(rules), {f"{uid}.{digest}": msgspec.json.encode(answer).decode()}
         whole = {"metadata": {"name": name, "labels": {LABEL: "declared"}}, "data": {"rules": rules, **data}}
         try:
             await self.cluster.create(CONFIG_MAPS, msgspec.json.encode(whole), self.namespace)
             return
         except AlreadyExists:
             answers = _answers(await self._patch(name, data))
-        oldest = sorted(answers.keys() - {digest, keeps}, key=lambda each: answers[each].at)
-        if excess := oldest[: max(0, len(answers) - _KEPT)]:
+        own = {each for each in answers if each.startswith(f"{uid}.")}
+        needed_now = {f"{uid}.{digest}", f"{uid}.{keeps}"}
+        excess: list[str] = []
+        for found, most in ((own, _KEPT), (answers.keys() - own, _KEPT_OTHERS)):
+            oldest = sorted(found - needed_now, key=lambda each: answers[each].at)
+            excess += oldest[: max(0, len(found) - most)]
+        if excess:
             await self._patch(name, dict.fromkeys(excess))
 
     async def lacks(self, document: Mapping[str, Any], crd: str) -> str:
@@ -113,10 +120,10 @@ class Declarations:
             return ""
         try:
             reply = await self.cluster.get(CONFIG_MAPS, declaration_name(name), self.namespace)
-            answer = _answers(reply.json()).get(digest)
+            answer = _answers(reply.json()).get(f"{uid}.{digest}")
         except NotFound:
             answer = None
-        if answer is None or answer.uid != uid:
+        if answer is None:
             said = "no user was asked about when these rules were written"
         elif crd and answer.crd not in (crd, EVERY):
             said = f"the user {json.dumps(answer.user)} was asked about for {answer.crd}, which is another CRD"
@@ -148,7 +155,7 @@ class Declarations:
 
 
 def _answers(document: Mapping[str, Any]) -> dict[str, Answer]:
-    """Return the answers of a ConfigMap by the digests of the specs; what is malformed counts as absent."""
+    """Return the answers of a ConfigMap by uid and digest of the spec; what is malformed counts as absent."""
     found = {}
     for name, text in (document.get("data") or {}).items():
         try:

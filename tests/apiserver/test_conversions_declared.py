@@ -22,7 +22,7 @@ from restow.crds import conversionrules
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import PatchType, connect
 from restow.kube.client import HttpCluster
-from restow.kube.errors import ApiError, Forbidden, NotFound
+from restow.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, NAMESPACES, Resource
 from restow.operator.process import install_crds
 from tests.apiserver.access import Access, Right
@@ -201,6 +201,26 @@ async def test_rules_from_before_an_upgrade_serve_on_and_can_be_declared(
     found = (await cluster.get(CONFIG_MAPS, declaration_name(jobs.name), "default")).json()["data"]
     (answer,) = (json.loads(text) for name, text in found.items() if name != "rules")
     assert (answer["user"], answer["crd"]) == (f"owner.{jobs.group}", jobs.name)
+
+
+async def test_a_creation_under_a_name_that_is_taken_leaves_the_answer(
+    cluster: HttpCluster, jobs: Jobs, replicas: Replicas, people: People
+) -> None:
+    """A tenant with a kind of her own would close another team's rules by creations that fail; so would their owner."""
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    before = (await cluster.get(CONFIG_MAPS, declaration_name(jobs.name), "default")).json()
+    other = Jobs(cluster, f"other.{jobs.group}")
+    mallory = await people.join("mallory", converts(other.name))
+    await cluster.create(CRDS, json.dumps(other.crd()).encode())
+    try:
+        await other.served()
+        for session, rules in ((cluster, jobs.rules()), (mallory, other.rules(name=jobs.name))):
+            with pytest.raises(AlreadyExists):
+                await session.create(CONVERSION_RULES, json.dumps(rules).encode())
+        assert (await cluster.get(CONFIG_MAPS, declaration_name(jobs.name), "default")).json() == before
+    finally:
+        await other.remove()
 
 
 async def test_what_tenants_forge_changes_nothing(

@@ -19,6 +19,7 @@ from restow.conversion.reviews.admission import (
     GroupVersionResource,
     UserInfo,
 )
+from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube.clock import Clock
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from tests.conversion.operate.test_revisions import crd, rules
@@ -203,6 +204,36 @@ async def test_the_last_answers_are_kept() -> None:
     await world.declarations.drop("jobs")
     await world.declarations.drop("jobs")
     assert "no user was asked about" in await world.declarations.lacks(other(19), NAME)
+
+
+async def test_a_creation_under_a_name_that_is_taken_is_not_recorded() -> None:
+    """It fails after admission, and the answer for the object that has the name would be displaced or replaced."""
+    world = World(("owner", "update", NAME), ("mallory", "convert", "tasks.example.dev"))
+    tasks = crd(generation=1)
+    tasks["metadata"]["name"] = "tasks.example.dev"
+    tasks["spec"]["names"] = {"plural": "tasks", "kind": "Task"}
+    world.seed(CRDS.plural, tasks)
+    assert (await world.ask(declared(), None, "owner")).allowed
+    world.seed(CONVERSION_RULES.plural, declared())
+    before = world.find(CONFIG_MAPS.plural, declaration_name("jobs"), HOME)
+    for new, user in ((declared(), "owner"), ({**declared(), "spec": task()}, "mallory")):
+        new["metadata"]["uid"] = "u2"
+        assert (await world.ask(new, None, user)).allowed
+        changed = {**new, "spec": {**new["spec"], "onError": "keep"}}
+        assert (await world.ask(changed, new, user)).allowed, "a review that was forged"
+    assert world.find(CONFIG_MAPS.plural, declaration_name("jobs"), HOME) == before
+
+
+async def test_answers_for_objects_that_were_never_stored_are_bounded() -> None:
+    """Creations that something else refuses would fill the ConfigMap, and nobody could declare under the name."""
+    world = World(("owner", "update", NAME))
+    for number in range(80):
+        lost = declared()
+        lost["metadata"]["uid"] = f"lost{number}"
+        assert (await world.ask(lost, None, "owner")).allowed
+    assert (await world.ask(declared(annotations={DECLARED: "1"}), declared(), "owner")).allowed
+    assert len(world.find(CONFIG_MAPS.plural, declaration_name("jobs"), HOME)["data"]) == 1 + 1 + 64
+    assert await world.declarations.lacks(declared(), NAME) == ""
 
 
 async def test_what_cannot_be_right_is_refused() -> None:
