@@ -32,6 +32,9 @@ class _Seen(NamedTuple):
 class CrdFinder:
     """Reads CRDs by group and kind, and remembers the name under which each was found.
 
+    Several CRDs may name one kind. The API server accepts the names of one of them, and that one is found; another one
+    only if all can be read, and none is accepted.
+
     A search reads each CRD of the group once, whatever the number of searches: kinds are remembered until a CRD is
     another one, or has another generation, or until ``changed``.
 
@@ -57,20 +60,24 @@ class CrdFinder:
         known = self._names.get((group, kind))
         if known is not None:
             crd = await self._read(known)
-            if crd is not None and crd.kind == kind:
+            if crd is not None and crd.kind == kind and crd.names_accepted:
                 return crd
-            del self._names[group, kind]
+            self._names.pop((group, kind), None)
         listed = self._listed
-        if listed is not None and (found := await self._search(group, kind, listed[1], [])) is not None:
+        found = None if listed is None else await self._search(group, kind, listed[1], [])
+        if found is not None and found.names_accepted:
             return found
         denied: list[Forbidden] = []
-        if (found := await self._search(group, kind, await self._all(), denied)) is None and denied:
+        found = await self._search(group, kind, await self._all(), denied)
+        if denied and (found is None or not found.names_accepted):
             raise denied[0]
         return found
 
     async def _search(
         self, group: str, kind: str, listed: Mapping[str, tuple[str, int] | None], denied: list[Forbidden]
     ) -> Crd | None:
+        """Return the CRD whose names are accepted; without one, another of the kind."""
+        found = None
         for name, of in tuple(listed.items()):
             seen = self._kinds.get(name)
             if name.partition(".")[2] != group or (seen and seen.of == of and seen.kind != kind):
@@ -80,11 +87,13 @@ class CrdFinder:
             except Forbidden as error:  # rules may be for other CRDs of the group
                 denied.append(error)
                 continue
-            if crd is not None:
+            if crd is not None and crd.names_accepted:
                 self._names[group, crd.kind] = name
                 if crd.kind == kind:
                     return crd
-        return None
+            elif crd is not None and crd.kind == kind:
+                found = crd
+        return found
 
     def changed(self, name: str) -> tuple[str, str] | None:
         """Record that a CRD was written or deleted; return the group and kind for which it was found, if any."""

@@ -223,6 +223,22 @@ async def test_a_creation_under_a_name_that_is_taken_leaves_the_answer(
         await other.remove()
 
 
+async def test_a_crd_whose_names_are_not_accepted_takes_no_rules(
+    cluster: HttpCluster, jobs: Jobs, replicas: Replicas
+) -> None:
+    """Whoever may create CRDs would take a kind's rules by a CRD of the same kind whose name sorts before it."""
+    other = jobs.crd()
+    other["metadata"]["name"] = f"abc.{jobs.group}"
+    other["spec"]["names"] |= {"plural": "abc", "singular": "abc"}
+    await cluster.create(CRDS, json.dumps(other).encode())
+    try:
+        await jobs.declare(jobs.rules())
+        await jobs.condition("Ready", "True")
+        assert (await jobs.status())["crd"] == jobs.name
+    finally:
+        await cluster.delete(CRDS, other["metadata"]["name"])
+
+
 async def test_what_tenants_forge_changes_nothing(
     cluster: HttpCluster, jobs: Jobs, replicas: Replicas, people: People, access: Access
 ) -> None:
