@@ -125,7 +125,7 @@ class WiringGate:
         version = composite_of(crd.document)
         if not version:
             return None
-        owner = _owner(crd.document)
+        owner = str(_controller(crd.document).get("name"))
         if owner != crd.name:
             return (
                 f"{crd.name} is the claim of the CompositeResourceDefinition {owner}, and has its spec.conversion: "
@@ -139,14 +139,16 @@ class WiringGate:
         if not claims:
             return None
         name = f"{claims.get('plural')}.{crd.group}"
+        the_claim = f"the CustomResourceDefinition {name} of the claim {claims.get('kind')}"
         try:
-            return Crd.from_document((await self._cluster.get(CRDS, name)).json())
+            claim = Crd.from_document((await self._cluster.get(CRDS, name)).json())
         except NotFound:
-            return (
-                f"the CustomResourceDefinition {name} of the claim {claims.get('kind')} is missing: Crossplane makes it"
-            )
+            return f"{the_claim} is missing: Crossplane makes it"
         except CrdError as error:
             return str(error)
+        if not composite_of(claim.document) or _controller(claim.document).get("uid") != document["metadata"]["uid"]:
+            return f"{the_claim} is not made from the CompositeResourceDefinition {owner}: give the claim another name"
+        return claim
 
     async def taking_over(self, crd: Crd, record: RevisionRecord, named: str) -> tuple[str, Gate | None]:
         """Return what the wiring replaces, for ``RevisionRecord.former``, and the gate that closes if it must not.
@@ -320,9 +322,9 @@ async def _why_silent(crd: Crd, former: Former) -> str:
     return ""
 
 
-def _owner(document: Mapping[str, Any]) -> str:
-    owners = document["metadata"].get("ownerReferences") or ()
-    return next((str(each["name"]) for each in owners if each.get("controller")), "")
+def _controller(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    owners: Sequence[Mapping[str, Any]] = document["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -386,15 +388,20 @@ class KindsStep:
 
     def __init__(self, of: RulesStep) -> None:
         self.of = of
-        self._served: dict[str, tuple[Crd, ...]] = {}
+        self._own: dict[str, AdmissionStep] = {}
         self._steps: dict[tuple[str, str], AdmissionStep] = {}
         self._suspended: set[str] = set()
 
     def serve(self, crds: Sequence[Crd], graph: Graph, workers: KindsWorkers | None = None) -> None:
-        """Decide by the conversions of a kind, and of its claims, from the next request on."""
+        """Decide by the conversions of a kind, and of its claims, from the next request on.
+
+        A kind that has conversions of its own is no claim of another one.
+        """
         self.withdraw(crds[0].name)
-        self._served[crds[0].name] = tuple(crds)
-        self._steps |= dict.fromkeys(((crd.group, crd.kind) for crd in crds), self.of.decides(graph, crds, workers))
+        step = self._own[crds[0].name] = self.of.decides(graph, crds, workers)
+        self._steps[crds[0].group, crds[0].kind] = step
+        for claim in crds[1:]:
+            self._steps.setdefault((claim.group, claim.kind), step)
 
     def suspend(self, crd: str) -> None:
         """Refuse requests about a kind, by which this process cannot decide: they must not pass undecided."""
@@ -404,8 +411,8 @@ class KindsStep:
     def withdraw(self, crd: str) -> None:
         """Let requests about a kind pass."""
         self._suspended.discard(crd)
-        for each in self._served.pop(crd, ()):
-            self._steps.pop((each.group, each.kind), None)
+        step = self._own.pop(crd, None)
+        self._steps = {kind: each for kind, each in self._steps.items() if each is not step}
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict, with the patch of a step that patches."""

@@ -279,6 +279,31 @@ async def test_rules_convert_claims_too(
         await jobs.remove()
 
 
+async def test_a_claim_that_the_definition_does_not_control_is_left_alone(
+    cluster: HttpCluster, composites: None, group: str, replicas: Replicas
+) -> None:
+    """Whoever writes a CompositeResourceDefinition would get another team's kind by naming it as the claim."""
+    jobs, theirs = Jobs(cluster, group), Claims(cluster, group)
+    made = Crossplane(cluster, jobs, "v1")
+    await replicas.start()
+    try:
+        victim = jobs.crd()
+        victim["metadata"]["name"] = theirs.name
+        claim = {"plural": "jobclaims", "kind": "JobClaim"}
+        victim["spec"]["names"] = {**claim, "singular": "jobclaim", "listKind": "JobClaimList"}
+        await cluster.create(CRDS, json.dumps(victim).encode())
+        await made.install(scope="LegacyCluster")
+        body = json.dumps({"spec": {"claimNames": claim}}).encode()
+        await cluster.patch(made.resource, jobs.name, body, patch_type=PatchType.MERGE)
+        await jobs.declare(jobs.rules())
+        told = await jobs.condition("Analyzed", "False")
+        assert told["reason"] == "Claims"
+        assert f"{theirs.name} of the claim JobClaim is not made from" in told["message"]
+    finally:
+        await theirs.remove()
+        await jobs.remove()
+
+
 async def test_rules_name_the_composite_kind(
     cluster: HttpCluster, composites: None, group: str, replicas: Replicas
 ) -> None:
