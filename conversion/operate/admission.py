@@ -12,8 +12,8 @@ An answer is recorded for a new spec, and for the annotation ``DECLARED``, by wh
 while nobody was asked about. No other change of metadata declares rules: controllers with many rights, this operator
 among them, write metadata of any object.
 
-An answer is recorded for the object that has the name, or for a new one if there is none. A creation under a name that
-is taken fails after admission, and would otherwise leave answers that nobody needs.
+An answer is recorded for the object that has the name, or for a new one if there is none that stays. A creation under a
+name that is taken fails after admission, and would otherwise leave answers that nobody needs.
 
 There are two webhooks. The one for what gives a user something has the failure policy Fail. With Ignore, a spec would
 be stored while no replica answers, and whoever reaches the port could have it recorded by a forged review. The other
@@ -93,13 +93,14 @@ class AdmitRules:
         return False
 
     async def _is_stored(self, request: AdmissionRequest) -> bool:
-        """Return whether the object is the one of its name, or there is none yet."""
+        """Return whether the object is the one of its name, or can become it: no other one is there to stay."""
         metadata = _metadata(request.object)
         try:
-            live = (await self._cluster.get(CONVERSION_RULES, metadata["name"], metadata_only=True)).json()
+            reply = await self._cluster.get(CONVERSION_RULES, metadata["name"], metadata_only=True)
         except NotFound:
             return True
-        return bool(live["metadata"]["uid"] == metadata["uid"])
+        live = _metadata(reply.json())
+        return "deletionTimestamp" in live or bool(live["uid"] == metadata["uid"])
 
     async def _record(self, request: AdmissionRequest, crd: str) -> None:
         document = request.object or {}

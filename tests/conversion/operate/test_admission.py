@@ -222,6 +222,9 @@ async def test_a_creation_under_a_name_that_is_taken_is_not_recorded() -> None:
         changed = {**new, "spec": {**new["spec"], "onError": "keep"}}
         assert (await world.ask(changed, new, user)).allowed, "a review that was forged"
     assert world.find(CONFIG_MAPS.plural, declaration_name("jobs"), HOME) == before
+    world.seed(CONVERSION_RULES.plural, declared(deletionTimestamp="2030-01-01T00:00:00Z"))
+    assert (await world.ask(rules(uid="u3"), None, "owner")).allowed
+    assert await world.declarations.lacks(rules(uid="u3"), NAME) == "", "it may be stored a moment later"
 
 
 async def test_answers_for_objects_that_were_never_stored_are_bounded() -> None:
