@@ -207,14 +207,13 @@ async def test_a_creation_under_a_name_that_is_taken_leaves_the_answer(
     cluster: HttpCluster, jobs: Jobs, replicas: Replicas, people: People
 ) -> None:
     """A tenant with a kind of her own would close another team's rules by creations that fail; so would their owner."""
-    await jobs.declare(jobs.rules())
-    await jobs.condition("Ready", "True")
-    before = (await cluster.get(CONFIG_MAPS, declaration_name(jobs.name), "default")).json()
     other = Jobs(cluster, f"other.{jobs.group}")
     mallory = await people.join("mallory", converts(other.name))
     await cluster.create(CRDS, json.dumps(other.crd()).encode())
     try:
         await other.served()
+        await jobs.declare(jobs.rules())
+        before = (await cluster.get(CONFIG_MAPS, declaration_name(jobs.name), "default")).json()
         for session, rules in ((cluster, jobs.rules()), (mallory, other.rules(name=jobs.name))):
             with pytest.raises(AlreadyExists):
                 await session.create(CONVERSION_RULES, json.dumps(rules).encode())
