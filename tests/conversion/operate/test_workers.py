@@ -175,6 +175,8 @@ async def test_a_revision_that_was_not_compiled_is_sent_again(pool: Pool) -> Non
 async def test_one_signal_from_outside_gives_up_no_objects(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel's choice when memory is short would forbid the rules of a kind for ever."""
     monkeypatch.setattr(module, "MOST_S", 10.0)
+    monkeypatch.setattr(module, "FIRST_S", 0.02)
+    monkeypatch.setattr(module, "_COMPILE_S", 0.02)
     objects = json.loads(review("slow", *["a" * 100] * 50))["request"]["objects"]
     trying = asyncio.create_task(pool.of("slow", ENDLESS).tried(objects))
     turns = pool.workers._turns
@@ -196,7 +198,7 @@ async def test_many_objects_of_which_none_takes_long_are_converted(pool: Pool, m
     monkeypatch.setattr(module, "_WAIT_S", 300.0)
     _, tally, _ = await slow.review(many, MOST)
     assert tally.count == 80
-    monkeypatch.setattr(module, "_WAIT_S", 1.0)
+    monkeypatch.setattr(module, "_WAIT_S", 0.02)
     with pytest.raises(Refusal):
         await slow.review(many, MOST)
     monkeypatch.setattr(module, "_WAIT_S", 300.0)
