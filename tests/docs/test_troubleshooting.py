@@ -63,13 +63,14 @@ ARGUED: Final[Mapping[str, str]] = {
         TooDeep Unauthorized Unreachable WiringError
     """,
     "is caught where it is raised, and another error is told instead": """
-        BrokenOff CallbackFailed InvalidRange InvalidTime InvalidVersion InvalidWindow NestedTooDeep NoJson
-        NoRelease NoUpdateTarget NotData NotYaml PathError QueueClosed QueueFull ResponseRejected ReviewFailed
-        RuleFileError RulesInvalid TooOld NotRepresentable _Bad _EnoughError _Gone _NoAnswer _NotDone
+        BrokenOff CallbackFailed GaveUp InvalidRange InvalidTime InvalidVersion InvalidWindow NestedTooDeep NoJson
+        NoRelease NoUpdateTarget NotData NotYaml PathError QueueClosed QueueFull QueueOfKindFull ResponseRejected
+        ReviewFailed RuleFileError RulesInvalid TooOld NotRepresentable _Bad _Ended _EnoughError _Gone _NoAnswer
+        _NotDone _ReviewTooLong
     """,
     "is answered to a client of the webhook, and listed in docs/serving.md": "AdmissionError Refusal",
     "is told to the author of conversions by restow check and by pytest, with the place of the mistake": """
-        DefinitionError FunctionFails LawBroken NotConformant NotTranslatable RuleFailed Skipped
+        DefinitionError FunctionFails LawBroken NotConformant NotTranslatable RuleFailed Skipped ValueBeyondLimits
     """,
 }
 #: Functions that return a sentence which another module raises.
