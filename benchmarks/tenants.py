@@ -50,7 +50,7 @@ QUICK: Final = (2, 5, 3)
 _QUICK_S: Final = 3.0
 #: Reads of each kind in a second.
 RATE: Final = 4
-#: How much longer the slowest hundredth of the reads may take beside a hostile kind.
+#: A hostile kind may multiply the 99th percentile of the others' read times by this much.
 _MOST: Final = 3.0
 
 
@@ -68,7 +68,7 @@ class Phase:
 
 @dataclass(slots=True)
 class Found:
-    """The measurements: ``memory`` in bytes, of the operator and its processes; ``led``: nobody else led meanwhile."""
+    """The measurements. ``memory``: bytes of the operator and its processes. ``led``: the leader stayed the same."""
 
     quiet: Phase
     hostile: Phase
@@ -169,11 +169,11 @@ def results(found: Found, size: tuple[int, int, int]) -> Result:
             f"{1000 * phase.quantile(0.5):.1f}",
             f"{1000 * phase.quantile(0.99):.1f}",
         )
-        for name, phase in (("alone", found.quiet), ("beside a hostile kind", found.hostile))
+        for name, phase in (("alone", found.quiet), ("with a hostile kind", found.hostile))
     )
     claims = [
         exactly("failed reads of the others", found.quiet.failed + found.hostile.failed, 0),
-        at_most("p99 of the others, beside a hostile kind / alone", _ratio(found), _MOST),
+        at_most("p99 of the others, with a hostile kind / alone", _ratio(found), _MOST),
         at_most("memory of the operator and its processes, MiB", found.memory / 2**20, MOST_MEMORY / 2**20),
         exactly("changes of the leader", int(not found.led), 0),
     ]

@@ -1,7 +1,7 @@
 """Finds who calls a server: CRDs, CompositeResourceDefinitions, and webhook configurations.
 
 A server is called at the Service or URL that it is given by, and at a URL with a DNS name of that Service. Nothing
-relates any other URL to a Service, but the CA bundle beside it shows whose certificate is expected there.
+relates any other URL to a Service, but its CA bundle shows whose certificate the API server expects there.
 
 Rights: list on the customresourcedefinitions and on webhook configurations, get on the Secret with the server's CA;
 optionally list on compositeresourcedefinitions.

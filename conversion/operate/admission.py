@@ -8,12 +8,12 @@ deletes rules, changes their spec, an annotation of restow or an owner, or takes
 matters, because the garbage collector would delete the rules for it. Other changes of metadata pass. While the kind has
 no CRD, a user needs the right on all CRDs; rules that convert nothing may be deleted without.
 
-An answer is recorded for a new spec, and for the annotation ``DECLARED``, by which rules are declared that were written
-while nobody was asked about. No other change of metadata declares rules: controllers with many rights, this operator
-among them, write metadata of any object.
+An answer is recorded for a new spec. A new value of the annotation ``DECLARED`` has one recorded for rules that are
+there without an answer. No other change of metadata declares rules: controllers with many rights, this operator among
+them, write metadata of any object.
 
-An answer is recorded for the object that has the name, or for a new one if there is none that stays. A creation under a
-name that is taken fails after admission, and would otherwise leave answers that nobody needs.
+An answer belongs to the object that has the name, or to a new one if the name is free. A creation under a name in use
+fails after admission, so nothing is recorded for it.
 
 There are two webhooks. The one for what gives a user something has the failure policy Fail. With Ignore, a spec would
 be stored while no replica answers, and whoever reaches the port could have it recorded by a forged review. The other

@@ -17,7 +17,7 @@ from restow.kube.errors import ApiError
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES
 from tests.apiserver.kind import Document, until
 from tests.apiserver.operators import Operator
-from tests.apiserver.test_conversions_in_cluster import LEASE, Jobs, Replicas, replicas
+from tests.apiserver.test_conversions_in_cluster import LEASE, Jobs, Replicas, installed, replicas
 from tests.conversion.operate.test_workers import ENDLESS, LONG
 from tests.conversion.rules.test_cel import DOUBLING
 
@@ -58,14 +58,8 @@ class Notes(Jobs):
 @pytest.fixture
 async def jobs(cluster: HttpCluster, group: str, replicas: Replicas) -> AsyncIterator[Notes]:
     """The kind, whose CRD is installed, and one replica."""
-    found = Notes(cluster, group)
-    await cluster.create(CRDS, json.dumps(found.crd()).encode())
-    await found.served()
-    await replicas.start()
-    try:
+    async with installed(Notes(cluster, group), replicas) as found:
         yield found
-    finally:
-        await found.remove()
 
 
 @dataclass

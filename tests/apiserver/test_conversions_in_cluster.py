@@ -9,9 +9,9 @@ import json
 import re
 import shlex
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
@@ -245,8 +245,17 @@ async def replicas(cluster: HttpCluster, kubeconfig: Path) -> AsyncIterator[Repl
 @pytest.fixture
 async def jobs(cluster: HttpCluster, group: str, replicas: Replicas) -> AsyncIterator[Jobs]:
     """The kind, whose CRD is installed, and one replica."""
-    found = Jobs(cluster, group)
-    await cluster.create(CRDS, json.dumps(found.crd()).encode())
+    async with installed(Jobs(cluster, group), replicas) as found:
+        yield found
+
+
+J = TypeVar("J", bound=Jobs)
+
+
+@asynccontextmanager
+async def installed(found: J, replicas: Replicas) -> AsyncIterator[J]:
+    """Install the CRD of a kind, and start one replica; remove the kind in the end."""
+    await found.cluster.create(CRDS, json.dumps(found.crd()).encode())
     await found.served()
     await replicas.start()
     try:

@@ -136,19 +136,24 @@ def test_quick_run_of_cloudprofile(tmp_path):
     check_quotes(tmp_path / "records", {"cloudprofile.quick": "cloudprofile.usual"})
 
 
+def quick_claims(module, tmp_path):
+    """Run a benchmark that has one section; return its claims by name, each of which it prints."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", module, "--quick", "--json", str(file)]
+    command += ["--record", str(tmp_path / "records")]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    claims = {claim["claim"]: claim for claim in json.loads(file.read_bytes())["claims"]}
+    assert all(claim in done.stdout for claim in claims)
+    return claims
+
+
 @pytest.mark.apiserver
 @pytest.mark.usefixtures("control_plane")
 def test_quick_run_of_rules(tmp_path):
     """A cost of a kind, or of a change, that grows with the number of kinds would show here."""
-    file = tmp_path / "results.json"
-    command = [sys.executable, "-m", "benchmarks.rules", "--quick", "--json", str(file)]
-    command += ["--record", str(tmp_path / "records")]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(file.read_bytes())
-    claims = {claim["claim"]: claim for claim in found["claims"]}
+    claims = quick_claims("benchmarks.rules", tmp_path)
     assert claims["requests of a change, last / first step"]["holds"], claims
-    assert all(claim in done.stdout for claim in claims)
     check_quotes(tmp_path / "records", {"rules": "rules"})
 
 
@@ -156,13 +161,7 @@ def test_quick_run_of_rules(tmp_path):
 @pytest.mark.usefixtures("control_plane")
 def test_quick_run_of_tenants(tmp_path):
     """A hostile kind that fails the reads of another one, or ends the leader, would show here."""
-    file = tmp_path / "results.json"
-    command = [sys.executable, "-m", "benchmarks.tenants", "--quick", "--json", str(file)]
-    command += ["--record", str(tmp_path / "records")]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    claims = {claim["claim"]: claim for claim in json.loads(file.read_bytes())["claims"]}
-    assert claims["failed reads of the others"]["holds"], done.stdout
-    assert claims["changes of the leader"]["holds"], done.stdout
-    assert all(claim in done.stdout for claim in claims)
+    claims = quick_claims("benchmarks.tenants", tmp_path)
+    assert claims["failed reads of the others"]["holds"], claims
+    assert claims["changes of the leader"]["holds"], claims
     assert set(load(tmp_path / "records")) == {"tenants"}
