@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import resource
 import signal
 import struct
 import sys
@@ -30,7 +29,7 @@ from restow.conversion.reviews.admissionsteps import refuse_kept, restore_stash
 from restow.conversion.reviews.conversion import ReviewTooLarge
 from restow.conversion.reviews.tally import Kept, Tally, answered
 
-__all__ = ["HEAD", "MEMORY", "Reply", "Task"]
+__all__ = ["HEAD", "MEMORY", "Task", "TaskReply"]
 
 #: The most address space of the process, in bytes; the interpreter and its libraries take a quarter.
 MEMORY: Final = 320 * 1024 * 1024
@@ -62,7 +61,7 @@ class Task(msgspec.Struct, array_like=True):
     forgets: tuple[str, ...] = ()
 
 
-class Reply(msgspec.Struct, array_like=True):
+class TaskReply(msgspec.Struct, array_like=True):
     """What came of a task, beside the body.
 
     ``failed`` says which error was raised with ``message``: ``review``, ``too-large``, ``object``, ``memory``, or
@@ -76,25 +75,25 @@ class Reply(msgspec.Struct, array_like=True):
     failures: list[str] = []
 
 
-def _done(graph: Graph, task: Task, body: bytes, at: Callable[[int], None]) -> tuple[Reply, bytes]:
+def _done(graph: Graph, task: Task, body: bytes, at: Callable[[int], None]) -> tuple[TaskReply, bytes]:
     match task.does:
         case "review":
             answer, tally, kept = answered(graph, body, task.most, at)
-            return Reply(tally=tally, kept=kept), answer
+            return TaskReply(tally=tally, kept=kept), answer
         case "try":
             failures = []
             for index, obj in enumerate(msgspec.json.decode(body)):
                 at(index)
                 failures.append(tried(graph, obj))
-            return Reply(failures=failures), b""
+            return TaskReply(failures=failures), b""
         case "restore":
             request = AdmissionReview.of(body).request
-            return Reply(), msgspec.json.encode(restore_stash(graph, request, stored_status=task.stored_status))
+            return TaskReply(), msgspec.json.encode(restore_stash(graph, request, stored_status=task.stored_status))
         case "refuse":
-            return Reply(), msgspec.json.encode(refuse_kept(graph, AdmissionReview.of(body).request))
+            return TaskReply(), msgspec.json.encode(refuse_kept(graph, AdmissionReview.of(body).request))
 
 
-def _replied(graphs: dict[str, Graph], task: Task, body: bytes, at: Callable[[int], None]) -> tuple[Reply, bytes]:
+def _replied(graphs: dict[str, Graph], task: Task, body: bytes, at: Callable[[int], None]) -> tuple[TaskReply, bytes]:
     try:
         for name in task.forgets:
             graphs.pop(name, None)
@@ -102,15 +101,15 @@ def _replied(graphs: dict[str, Graph], task: Task, body: bytes, at: Callable[[in
             graphs[task.revision] = Revision.read(task.revision, task.text).graph()
         return _done(graphs[task.revision], task, body, at)
     except ReviewTooLarge as error:
-        return Reply("too-large", str(error)), b""
+        return TaskReply("too-large", str(error)), b""
     except ReviewError as error:
-        return Reply("review", str(error)), b""
+        return TaskReply("review", str(error)), b""
     except ObjectError as error:
-        return Reply("object", str(error)), b""
+        return TaskReply("object", str(error)), b""
     except MemoryError:
-        return Reply("memory"), b""
+        return TaskReply("memory"), b""
     except Exception as error:  # noqa: BLE001 a defect: only its type is sure to show no value
-        return Reply("defect", type(error).__name__), b""
+        return TaskReply("defect", type(error).__name__), b""
 
 
 def _serve(source: BinaryIO, sink: BinaryIO, progress: mmap.mmap) -> None:
@@ -119,14 +118,14 @@ def _serve(source: BinaryIO, sink: BinaryIO, progress: mmap.mmap) -> None:
     def at(index: int) -> None:
         _INDEX.pack_into(progress, 0, index)
 
-    _write(sink, Reply(), b"")  # ready
+    _write(sink, TaskReply(), b"")  # ready
     while head := source.read(HEAD.size):
         task, body = (source.read(length) for length in HEAD.unpack(head))
         at(0)
         _write(sink, *_replied(graphs, msgspec.msgpack.decode(task, type=Task), body, at))
 
 
-def _write(sink: BinaryIO, reply: Reply, answer: bytes) -> None:
+def _write(sink: BinaryIO, reply: TaskReply, answer: bytes) -> None:
     encoded = msgspec.msgpack.encode(reply)
     sink.writelines((HEAD.pack(len(encoded), len(answer)), encoded, answer))
     sink.flush()
@@ -142,6 +141,8 @@ def _ends_with(parent: int) -> None:
 
 def main(parent: str, progress: str, niceness: str) -> None:
     """Serve until the input ends."""
+    import resource  # Windows has none, and imports this module for Task
+
     _ends_with(int(parent))
     os.nice(int(niceness))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

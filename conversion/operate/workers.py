@@ -25,7 +25,7 @@ import msgspec
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ObjectError, ReviewError
 from restow.conversion.operate.turns import FIRST_S, MOST_S, Job, QueueOfKindFull, Turns
-from restow.conversion.operate.worker import HEAD, Reply, Task
+from restow.conversion.operate.worker import HEAD, Task, TaskReply
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.reviews.conversion import KeptValue, ReviewTooLarge
 from restow.conversion.reviews.tally import Tally
@@ -101,7 +101,7 @@ class _Process:
             return time.clock_gettime(~self.process.pid << 3 | _OF_PROCESS)
         return 0.0
 
-    async def at_first(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
+    async def at_first(self, task: Task, body: bytes, text: str) -> tuple[TaskReply, bytes]:
         """Return the reply to a task that takes ``FIRST_S`` at most; ``text`` is the stored form of its revision.
 
         Raises:
@@ -117,7 +117,7 @@ class _Process:
 
         return await self._unless(is_over, FIRST_S, task, body, text)
 
-    async def at_last(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
+    async def at_last(self, task: Task, body: bytes, text: str) -> tuple[TaskReply, bytes]:
         """Return the reply to a task that takes ``MOST_S`` at most for each object; raises as above.
 
         Raises:
@@ -139,7 +139,7 @@ class _Process:
 
     async def _unless(
         self, is_over: Callable[[], bool], seconds: float, task: Task, body: bytes, text: str
-    ) -> tuple[Reply, bytes]:
+    ) -> tuple[TaskReply, bytes]:
         asking = asyncio.ensure_future(self._ask(task, body, text))
         try:
             while not (await asyncio.wait([asking], timeout=seconds))[0]:
@@ -149,7 +149,7 @@ class _Process:
         finally:
             asking.cancel()
 
-    async def _ask(self, task: Task, body: bytes, text: str) -> tuple[Reply, bytes]:
+    async def _ask(self, task: Task, body: bytes, text: str) -> tuple[TaskReply, bytes]:
         if task.revision not in self.revisions:
             forgets = [self.revisions.popitem(last=False)[0] for _ in range(len(self.revisions) + 1 - _REVISIONS)]
             task = msgspec.structs.replace(task, text=text, forgets=tuple(forgets))
@@ -170,7 +170,7 @@ class _Process:
             self.revisions.move_to_end(task.revision)
         return reply, answer
 
-    async def _reply(self) -> tuple[Reply, bytes]:
+    async def _reply(self) -> tuple[TaskReply, bytes]:
         source = self.process.stdout
         assert source is not None
         try:
@@ -178,7 +178,7 @@ class _Process:
             reply, answer = [await source.readexactly(length) for length in lengths]
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise _Ended from error
-        return msgspec.msgpack.decode(reply, type=Reply), answer
+        return msgspec.msgpack.decode(reply, type=TaskReply), answer
 
 
 class Workers:
@@ -202,7 +202,9 @@ class Workers:
             for slow in (False, True):
                 group.create_task(self._keep(slow=slow))
 
-    async def ask(self, kind: str, task: Task, body: bytes, text: str, *, waits_s: float | None) -> tuple[Reply, bytes]:
+    async def ask(
+        self, kind: str, task: Task, body: bytes, text: str, *, waits_s: float | None
+    ) -> tuple[TaskReply, bytes]:
         """Return the reply to a task about a kind.
 
         Raises:
@@ -217,7 +219,7 @@ class Workers:
         await self._notify()
         try:
             async with asyncio.timeout(waits_s):
-                found: tuple[Reply, bytes] = await job.result
+                found: tuple[TaskReply, bytes] = await job.result
                 return found
         finally:
             job.result.cancel()
@@ -385,7 +387,7 @@ class KindsWorkers:
             )
         return msgspec.json.decode(answer, type=AdmissionResponse)
 
-    async def _answered(self, task: Task, body: bytes) -> tuple[Reply, bytes]:
+    async def _answered(self, task: Task, body: bytes) -> tuple[TaskReply, bytes]:
         try:
             reply, answer = await self.workers.ask(self.crd, task, body, self.text, waits_s=_WAIT_S)
         except (QueueOfKindFull, TimeoutError) as error:
@@ -409,7 +411,7 @@ def _parts(texts: Sequence[bytes]) -> Iterator[list[bytes]]:
         yield part
 
 
-def _raise_failure(reply: Reply) -> None:
+def _raise_failure(reply: TaskReply) -> None:
     """Raise what was raised in the process."""
     match reply.failed:
         case "":

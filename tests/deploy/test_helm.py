@@ -316,11 +316,11 @@ async def test_an_uninstall_stops_while_rules_need_their_operator(
     name = the(await release.documents(), "Service")["metadata"]["name"]
     asked = configuration({"service": {"namespace": restricted, "name": name, "path": "/admit/conversionrules"}})
     await until(lambda: served(cluster), "the CRD is not served")
-    await cluster.create(CONFIGURATIONS[1], json.dumps(asked).encode())
     try:
         rules = kind.rules()
         rules["metadata"]["finalizers"] = [FINALIZER]
-        await kind.declare(rules)
+        await cluster.create(CONVERSION_RULES, json.dumps(rules).encode())
+        await cluster.create(CONFIGURATIONS[1], json.dumps(asked).encode())  # which no pod answers
         await release.uninstall(code=1)
         (_, refused), *_ = jobs.ran
         assert refused.code == 3 and f"run kubectl delete conversionrules {kind.name} first" in refused.err, refused.err
