@@ -38,6 +38,7 @@ __all__ = [
     "kubernetes_versions",
     "machine_images",
     "merge_patch",
+    "named_versions",
     "parent_of",
     "profile_of",
     "qualified_name_of",
@@ -70,9 +71,16 @@ def image_versions(image: Object) -> Sequence[Object]:
 
 def expirable_versions(spec: Object) -> Iterator[Object]:
     """Yield every version of a profile's spec, of Kubernetes and of all images."""
-    yield from kubernetes_versions(spec)
+    return (version for _, version in named_versions(spec))
+
+
+def named_versions(spec: Object) -> Iterator[tuple[str, Object]]:
+    """Yield every version of a profile's spec, or of its status, with ``Kubernetes`` or the name of its image."""
+    for version in kubernetes_versions(spec):
+        yield "Kubernetes", version
     for image in machine_images(spec):
-        yield from image_versions(image)
+        for version in image_versions(image):
+            yield image.get("name") or "", version
 
 
 def workers(shoot: Object) -> Sequence[Object]:
@@ -192,7 +200,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """One Kubernetes event about a Shoot: its type (Normal or Warning), reason and message."""
+    """One Kubernetes event about a profile or a Shoot: its type (Normal or Warning), reason and message."""
 
     type: str
     reason: str

@@ -3,7 +3,7 @@
 One class serves both kinds, which differ only in their status. A profile is reconciled when it changes, when its
 parent changes, and when one of its stages begins; in deletion also when its children or Shoots change. Nothing is
 polled. Reads come from the informer and cost no request. Each reconcile writes the status at most once, and only if it
-changes.
+changes. An Event about a stage follows the status that has its classification, so a restart does not repeat it.
 
 Before a controller removes the finalizer, it asks the API server itself for users of the profile: the informer may
 not yet have a Shoot that was just created.
@@ -96,10 +96,12 @@ class ProfileStatus:
         decided = await self._decide_status(finalized, now)
         if decided.patch:
             status = {"status": decided.patch}
-            await patch(self._informer, self._resource, finalized, status, subresource="status")
+            finalized = await patch(self._informer, self._resource, finalized, status, subresource="status")
+            for event in decided.events:
+                await self._recorder.write(event, self._kind, finalized)
         if decided.next_change is None:
             return ReconcileResult()
-        return ReconcileResult(requeue_after=(decided.next_change - now).total_seconds())
+        return ReconcileResult(requeue_after=max(0.0, (decided.next_change - self._now()).total_seconds()))
 
     async def _decide_status(self, profile: Object, now: datetime) -> StatusDecision:
         """Decide the status; for a large profile off the event loop, on which the webhooks answer too."""

@@ -1,6 +1,7 @@
 """The decisions of reconciling a profile: its status, its finalizer, and when to reconcile it again. Pure.
 
-A gap in the Kubernetes versions, which leaves Shoots on an expired version, is a condition of the status.
+A gap in the Kubernetes versions, which leaves Shoots on an expired version, is a condition of the status. The status
+also has the next transition, and a transition that passed is an Event.
 
 The status follows from the spec, the parent's spec and the time; a correct status is not written again.
 ``observedGeneration`` is for readers and decides nothing, because a write at an old version of the API can change the
@@ -22,6 +23,7 @@ from typing import Any
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
+    ObjectEvent,
     is_deleting,
     kubernetes_versions,
     merge_patch,
@@ -32,8 +34,9 @@ from restow.cloudprofile.objects import (
     spec_of,
 )
 from restow.cloudprofile.profiles.rendering import render
+from restow.cloudprofile.profiles.transitions import described_transition, stage_events
 from restow.cloudprofile.versions.kubernetesupdates import gap_warnings
-from restow.cloudprofile.versions.lifecycle import next_transition_of, status_of
+from restow.cloudprofile.versions.lifecycle import next_transition_of, parse_time, status_of
 
 __all__ = [
     "FINALIZER",
@@ -46,7 +49,7 @@ __all__ = [
 ]
 
 
-_OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "conditions", "observedGeneration")
+_OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "conditions", "nextTransition", "observedGeneration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,12 @@ class StatusDecision:
     Attributes:
         patch: the merge patch of the status; empty if it is up to date.
         next_change: when the passing of time next changes the status; None for never.
+        events: the Events to write once the status is written.
     """
 
     patch: Mapping[str, Any]
     next_change: datetime | None
+    events: tuple[ObjectEvent, ...] = ()
 
 
 def decide_status(profile: Object, now: datetime) -> StatusDecision:
@@ -84,20 +89,26 @@ def decide_namespaced_status(profile: Object, parent: Object | None, now: dateti
 
 
 def _decide_status(profile: Object, says: dict[str, Any], spec: Object, now: datetime) -> StatusDecision:
-    generation = (profile.get("metadata") or {}).get("generation")
-    if generation is not None:
+    metadata, before = profile.get("metadata") or {}, profile.get("status") or {}
+    if (generation := metadata.get("generation")) is not None:
         says["observedGeneration"] = generation
-    before = profile.get("status") or {}
-    if conditions := _conditions(before.get("conditions") or (), spec, now):
-        says["conditions"] = conditions
+    says["conditions"] = _conditions(before.get("conditions") or (), spec, now)
+    following = next_transition_of(spec, now)
+    if following is not None:
+        says["nextTransition"] = described_transition(says, spec, following)
     others = {name: value for name, value in before.items() if name not in _OURS}
-    return StatusDecision(merge_patch(before, others | says), next_transition_of(spec, now))
+    patch = merge_patch(before, others | says)
+    if not patch:
+        return StatusDecision({}, following)
+    if not before and (created := metadata.get("creationTimestamp")):
+        before = status_of(spec, parse_time(created))  # a stage may have started before a controller saw the profile
+    return StatusDecision(patch, following, stage_events(before, says, spec, spec_of(profile), now))
 
 
 UPDATE_PATH = "UpdatePathComplete"
 """The condition that says whether Shoots can leave every Kubernetes version that expires for another version.
 
-The condition is written once a gap is found, and stays from then on, ``True`` if the gap is closed.
+Every status has it, so that a client can wait for it.
 """
 
 _LONGEST_MESSAGE = 2000
@@ -107,8 +118,6 @@ def _conditions(before: Sequence[Object], spec: Object, now: datetime) -> list[O
     known = next((each for each in before if each.get("type") == UPDATE_PATH), None)
     others = [each for each in before if each.get("type") != UPDATE_PATH]
     gaps = gap_warnings(kubernetes_versions(spec), "spec.kubernetes.versions", now)
-    if known is None and not gaps:
-        return others
     message = "; ".join(dict.fromkeys(gap.detail for gap in gaps))[:_LONGEST_MESSAGE]
     found = {
         "type": UPDATE_PATH,

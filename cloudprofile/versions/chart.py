@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from restow.cloudprofile.objects import expirable_versions, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.objects import expirable_versions, named_versions
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, next_transition, stages
 
 __all__ = ["LETTERS", "ChartRow", "ChartSegment", "ChartWindow", "rows_of", "svg_chart", "text_chart", "window_of"]
@@ -66,12 +66,9 @@ def rows_of(spec: Mapping[str, Any], window: ChartWindow) -> tuple[ChartRow, ...
     Raises:
         ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
     """
-    lists: list[tuple[str, Sequence[Mapping[str, Any]]]] = [("Kubernetes", kubernetes_versions(spec))]
-    lists += [(image.get("name") or "", image_versions(image)) for image in machine_images(spec)]
     return tuple(
         ChartRow(group, version.get("version") or "", tuple(_segments(version, window)))
-        for group, versions in lists
-        for version in versions
+        for group, version in named_versions(spec)
     )
 
 

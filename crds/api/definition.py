@@ -54,6 +54,14 @@ class _Resource:
         return f"{self.kind.lower()}s"
 
 
+#: The next transition of a profile, and whether Shoots can leave every version that expires. A column of type ``date``
+#: would show the time since then, and a time in the future as ``<invalid>``.
+_OF_TIME: Final = (
+    ("Next Transition", ".status.nextTransition.description"),
+    ("At", ".status.nextTransition.startTime"),
+    ("Update Path", '.status.conditions[?(@.type=="UpdatePathComplete")].status'),
+)
+
 _RESOURCES: Final = (
     _Resource(
         kind="CloudProfile",
@@ -61,7 +69,7 @@ _RESOURCES: Final = (
         namespaced=False,
         description="CloudProfile describes what an infrastructure provider offers to every project.",
         fields=cloud_profile,
-        columns=[("Provider", ".spec.type")],
+        columns=[("Provider", ".spec.type"), *_OF_TIME],
         instead="lifecycle takes the place of classification and expirationDate",
     ),
     _Resource(
@@ -70,7 +78,7 @@ _RESOURCES: Final = (
         namespaced=True,
         description="NamespacedCloudProfile is a CloudProfile with the additions and overrides of one project.",
         fields=namespaced_cloud_profile,
-        columns=[("Parent Name", ".spec.parent.name"), ("Parent Kind", ".spec.parent.kind")],
+        columns=[("Parent Name", ".spec.parent.name"), ("Parent Kind", ".spec.parent.kind"), *_OF_TIME],
         wide=[("Spec", ".spec", "The spec as JSON, by which admission reads all specs without the statuses.")],
         instead="lifecycle takes the place of classification and expirationDate",
         selectable={"v1beta1": [".spec.parent.name"], "v1beta2": [".spec.parent.name", ".spec.parent.kind"]},

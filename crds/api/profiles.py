@@ -174,6 +174,10 @@ def _status(more: dict[str, Node]) -> Node:
         "message": text("Why, as a sentence."),
         "lastTransitionTime": text("Since when (RFC 3339).", format="date-time"),
     }
+    transition = {
+        "startTime": text("When it happens (RFC 3339), in UTC.", format="date-time"),
+        "description": text("The first version that changes with its new classification, and how many more change."),
+    }
     fields = {
         **more,
         "conditions": keyed(
@@ -183,6 +187,7 @@ def _status(more: dict[str, Node]) -> Node:
         ),
         "kubernetes": record("Kubernetes.", {"versions": classified("Kubernetes")}),
         "machineImages": keyed("The machine images.", "name", record("", image)),
+        "nextTransition": record("The next change of a classification; without one, time changes nothing.", transition),
         "observedGeneration": count("The generation of the object that this status was written for.", long=True),
     }
     status = record("What the controller found; written by it alone.", fields)

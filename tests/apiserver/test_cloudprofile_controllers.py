@@ -17,6 +17,7 @@ from restow.cloudprofile.controllers import ControllerOptions, run
 from restow.cloudprofile.management.config import VersionManagement
 from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, ProfileReference
 from restow.cloudprofile.queries import children_of, find_profile, shoots_of, shoots_of_family
+from restow.controlplane.binaries import find_binaries
 from restow.controlplane.plane import ControlPlane
 from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, UserInfo
 from restow.kube.client import HttpCluster
@@ -95,6 +96,43 @@ async def test_the_status_follows_each_stage(world: World, watched: Watched, tim
     assert watched.patched["cloudprofiles/status", "a"] == 1 + 4  # the bell's status may be refused and written twice
     assert watched.patched["cloudprofiles", "a"] == 1  # its finalizer
     assert watched.asked["get cloudprofiles"] == 0
+
+
+async def test_stages_that_start_are_events(world: World, watched: Watched, time: FixedTime, kubeconfig: Path) -> None:
+    """Nobody would see in `kubectl describe` when a version changed, or would see it again after each restart."""
+    stages = ("preview", None), ("supported", time.after(days=1)), ("deprecated", time.after(days=2))
+    images = [{"name": "ubuntu", "versions": [version("1.0.0", *stages[:2])]}]
+    await world.profile("a", version("1.30.1", *stages), version("1.29.0"), machineImages=images)
+    await world.child("b", "a", kubernetes={"versions": [version("1.30.1", ("deprecated", time.after(days=3)))]})
+    kubectl = str((await find_binaries(("kubectl",)))["kubectl"])
+    wait = (kubectl, f"--kubeconfig={kubeconfig}", "wait", "--for=condition=UpdatePathComplete", "--timeout=60s")
+    waiting = await asyncio.create_subprocess_exec(*wait, "cpfl/a", stdout=asyncio.subprocess.DEVNULL)
+    one, two, three = (time.after(days=day) for day in (1, 2, 3))
+    async with running(watched, time):
+        assert await waiting.wait() == 0
+        await world.says("NamespacedCloudProfile", "b", v1_30_1="preview", v1_29_0="supported")
+        assert await world.events("a") == []
+        time.move(days=1)
+        await world.ring()
+        await world.says("NamespacedCloudProfile", "b", v1_30_1="supported", v1_29_0="supported")
+        expected = [
+            ("Normal", "StageStarted", f"Kubernetes 1.30.1: the stage supported started at {one}"),
+            ("Normal", "StageStarted", f"ubuntu 1.0.0: the stage supported started at {one}"),
+        ]
+        await until(lambda: _has_events(world, "a", expected), "the first stages are no events")
+    time.move(days=2)
+    async with running(watched, time):
+        await world.says("NamespacedCloudProfile", "b", v1_30_1="deprecated", v1_29_0="supported")
+        expected.append(("Normal", "StageStarted", f"Kubernetes 1.30.1: the stage deprecated started at {two}"))
+        await until(lambda: _has_events(world, "a", expected), "the stage deprecated is no event")
+        own = [expected[0], ("Normal", "StageStarted", f"Kubernetes 1.30.1: the stage deprecated started at {three}")]
+        await until(lambda: _has_events(world, "b", own), "the stage of the override is no event")
+    assert watched.patched["cloudprofiles/status", "a"] == 3
+    assert watched.patched["namespacedcloudprofiles/status", "b"] == 3
+
+
+async def _has_events(world: World, name: str, expected: list[tuple[str, str, str]]) -> bool:
+    return sorted(await world.events(name)) == sorted(expected)
 
 
 async def test_a_stage_start_needs_no_event(world: World, watched: Watched) -> None:

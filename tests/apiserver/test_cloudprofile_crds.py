@@ -421,6 +421,31 @@ async def test_every_classification_can_be_in_a_status(api: Api) -> None:
         await api.delete(made)
 
 
+@pytest.mark.parametrize("installed", ["v1beta1", "v1beta2"], indirect=True)
+async def test_a_list_shows_what_changes_next(api: Api) -> None:
+    """`kubectl get` would not show when a version changes, or that Shoots cannot leave one."""
+    status = {
+        "conditions": [{"type": "Other", "status": "Unknown"}, {"type": "UpdatePathComplete", "status": "False"}],
+        "nextTransition": {"startTime": "2030-01-01T00:00:00Z", "description": "Kubernetes 1.30.6 expired"},
+    }
+    for kind, fields, first in (
+        (PROFILE, spec(type="aws"), ["aws"]),
+        (NAMESPACED, override(), [override()["parent"]["name"], "CloudProfile"]),
+    ):
+        made = await api.create(api.manifest(kind, "shown", fields))
+        assert (await api.put_status(made, status))["status"] == status
+        table = (await api.cluster.table_page(api.at(kind), made["metadata"].get("namespace"))).json()
+        (row,) = (each["cells"] for each in table["rows"] if each["object"]["metadata"]["name"] == "shown")
+        shown = dict(zip((column["name"] for column in table["columnDefinitions"]), row, strict=True))
+        assert list(shown.values())[1 : 1 + len(first)] == first
+        assert (shown["Next Transition"], shown["At"], shown["Update Path"]) == (
+            "Kubernetes 1.30.6 expired",
+            "2030-01-01T00:00:00Z",
+            "False",
+        )
+        await api.delete(made)
+
+
 @at_v1beta2
 async def test_defaults_are_set_where_they_cannot_hurt(api: Api) -> None:
     """In an override, a default would turn the move of a date into the replacement of a whole version."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import given
 
-from restow.cloudprofile.profiles.reconciliation import decide_namespaced_status, decide_status
+from restow.cloudprofile.profiles.reconciliation import StatusDecision, decide_namespaced_status, decide_status
 from restow.cloudprofile.versions.lifecycle import status_of
 from tests.cloudprofile.strategies import moments, profile_specs
 from tests.memory.custom import apply_merge_patch
@@ -22,6 +22,14 @@ VERSION = {
     ],
 }
 
+COMPLETE = {
+    "type": "UpdatePathComplete",
+    "status": "True",
+    "reason": "Complete",
+    "message": "every version that expires can be updated",
+    "lastTransitionTime": "2025-03-01T00:00:00Z",
+}
+
 
 def profile(status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
     """Return a CloudProfile with one version."""
@@ -33,16 +41,23 @@ def test_the_first_status() -> None:
     """A new profile would get no classifications, or not be reconciled when its next stage starts."""
     ahead = decide_status(profile(generation=3), NOW)
     versions = [{"version": "1.30.1", "classification": "supported"}]
-    assert ahead.patch == {"kubernetes": {"versions": versions}, "observedGeneration": 3}
+    assert ahead.patch == {
+        "kubernetes": {"versions": versions},
+        "observedGeneration": 3,
+        "conditions": [COMPLETE],
+        "nextTransition": {"startTime": "2025-06-01T00:00:00Z", "description": "Kubernetes 1.30.1 deprecated"},
+    }
     assert ahead.next_change == LATER
 
 
 def test_a_status_that_says_so_is_left_alone() -> None:
     """Every reconcile would write the status, and every write would cause another reconcile."""
-    status = {"kubernetes": {"versions": [{"version": "1.30.1", "classification": "supported"}]}, "others": {"a": 1}}
+    status = {**decide_status(profile(), NOW).patch, "others": {"a": 1}}
     assert decide_status(profile(status), NOW).patch == {}
+    assert decide_status(profile(status), LATER - timedelta(seconds=1)).patch == {}
     assert decide_status(profile(status), LATER).patch == {
-        "kubernetes": {"versions": [{"version": "1.30.1", "classification": "deprecated"}]}
+        "kubernetes": {"versions": [{"version": "1.30.1", "classification": "deprecated"}]},
+        "nextTransition": None,
     }
 
 
@@ -51,7 +66,7 @@ def test_what_is_gone_from_the_spec_goes_from_the_status() -> None:
     status = {"machineImages": [{"name": "x"}], "conditions": [{"type": "Other"}]}
     patch = decide_status(profile(status), NOW).patch
     assert patch["machineImages"] is None
-    assert "conditions" not in patch
+    assert patch["conditions"] == [{"type": "Other"}, COMPLETE]
 
 
 def test_without_a_parent_nothing_is_written() -> None:
@@ -80,6 +95,11 @@ def test_one_write_is_enough(spec: dict[str, Any], now: datetime) -> None:
     """The controller would write the status in an endless loop."""
     made: dict[str, Any] = {"metadata": {"name": "a", "generation": 1}, "spec": spec}
     status = apply_merge_patch({}, decide_status(made, now).patch)
-    others = {name: value for name, value in status.items() if name not in {"conditions", "observedGeneration"}}
+    added = {"conditions", "nextTransition", "observedGeneration"}
+    others = {name: value for name, value in status.items() if name not in added}
     assert others == status_of(spec, now)
-    assert decide_status({**made, "status": status}, now).patch == {}
+    following = decide_status({**made, "status": status}, now).next_change
+    assert ("nextTransition" in status) == (following is not None)
+    until = now if following is None else following - timedelta(seconds=1)
+    for at in (now, until):
+        assert decide_status({**made, "status": status}, at) == StatusDecision({}, following)
