@@ -178,6 +178,7 @@ class ApiError(KubeError):
         retry_after: the server's ``Retry-After`` in seconds, or None.
         unreadable: the stored objects that the server cannot read: for each key in etcd, which ends in
             ``namespace/name`` or ``name``, the reason. Servers name at most 100, and none up to Kubernetes 1.36.
+        date: the server's clock when it answered (the ``Date`` header), or None.
     """
 
     def __init__(
@@ -199,6 +200,7 @@ class ApiError(KubeError):
         self.target = target
         self.retry_after = retry_after
         self.unreadable: Mapping[str, str] = {}
+        self.date: datetime | None = None
         super().__init__(f"{verb} {target}: {message or 'no message'} ({status}{' ' + reason if reason else ''})")
 
     @property
@@ -389,6 +391,7 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
         retry_after=_retry_after(headers, said.details),
     )
     error.unreadable = _unreadable(said)
+    error.date = http_date(headers.get("Date", ""))
     if isinstance(error, Gone) and said.metadata is not None:
         error.continue_token = said.metadata.continue_
     return error

@@ -88,6 +88,8 @@ class LeaderElector:
             cluster's default namespace.
         identity: this process; must be unique.
         timing: client-go's by default.
+        obstacle: returns why this process may not lead now, empty if it may. It is asked before each request about the
+            lease. A leader with an obstacle ends its body and releases the lease.
         hook: called at each change of leadership; must not block, and what it raises is logged.
         clock: gives ``monotonic``, ``now`` and ``sleep``.
         chance: random numbers from [0, 1).
@@ -101,6 +103,7 @@ class LeaderElector:
         *,
         identity: str,
         timing: LeaseTiming | None = None,
+        obstacle: Callable[[], str] = str,
         hook: Callable[[ElectionEvent], None] = _ignore,
         clock: Clock = SYSTEM_CLOCK,
         chance: Callable[[], float] = random.random,
@@ -111,6 +114,7 @@ class LeaderElector:
         self._lease = Lease(cluster, name, namespace or cluster.default_namespace)
         self._identity = identity
         self._timing = timing or LeaseTiming()
+        self._obstacle = obstacle
         self._hook = hook
         self._clock = clock
         self._chance = chance
@@ -129,18 +133,29 @@ class LeaderElector:
                 since = await self._acquire()
                 if await self._lead(body, since):
                     return
+                if self._obstacle():
+                    await self._release()
         finally:
             await self._release()
 
     async def _acquire(self) -> float:
         """Try until this process holds the lease; return the time just before the write was sent."""
         while True:
+            await self._wait_for_obstacle()
             attempt = await self._try(None, self._timing.renew_deadline)
             if attempt is not None and attempt.decision is not LeaseAction.WAIT:
                 _log.info("%s: %s leads", self._lease, self._identity)
                 self._notify(leading=True)
                 return attempt.at
             await self._clock.sleep(self._timing.wait(self._chance()))
+
+    async def _wait_for_obstacle(self) -> None:
+        """Wait until this process may lead."""
+        if why := self._obstacle():
+            _log.warning("%s: %s does not try to lead: %s", self._lease, self._identity, why)
+            while self._obstacle():
+                await self._clock.sleep(self._timing.retry_period)
+            _log.info("%s: %s may lead again", self._lease, self._identity)
 
     async def _lead(self, body: Callable[[], Awaitable[None]], since: float) -> bool:
         """Run the body while leading; return False if leadership was lost."""
@@ -174,6 +189,10 @@ class LeaderElector:
         wait = self._timing.retry_period
         while True:
             await self._clock.sleep(wait)
+            if why := self._obstacle():
+                _log.warning("%s: %s gives up the lead: %s", self._lease, self._identity, why)
+                deadline.end()
+                return
             begun = self._clock.monotonic()
             attempt = await self._try(renewed_at, self._timing.renew_deadline / 2)
             wait = self._timing.retry_period

@@ -2,6 +2,9 @@
 
 The order is that of ``restow.operator.process``. A replica first serves. Then it maintains certificates and wires CRDs.
 Then it takes part in leader election. Before it is ready, it joins the other replicas and loads the active rules.
+
+A wrong clock is reported and does not prevent leading, as in the migrator: a leader here writes no decision about the
+time, Leases are compared by monotonic clocks, and certificates are valid from an hour before they are issued.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from restow.conversion.operate.workers import Workers
 from restow.conversion.server import KeptEvents, ServerPhase, ServingCertificate, WebhookServer, run_alone
 from restow.crds import conversionrules
 from restow.kube import Cluster, LeaderElector, unique_identity
+from restow.kube.clockcheck import ClockCheck
 from restow.kube.resources import CRDS
 from restow.migrator import may_be_stored
 from restow.operator.metrics import OperatorMetrics
@@ -71,7 +75,8 @@ class _Conversions:
         self._cluster = cluster
         self._folder = folder
         self._identity = unique_identity()
-        self._metrics = OperatorMetrics()
+        self._clocks = ClockCheck(cluster, settings.clock)
+        self._metrics = OperatorMetrics(self._clocks)
         configurations = [configuration(client_config(at(address, f"/admit/{STEP}")))]
         self._authority = OwnAuthority(address, folder, (), configurations)
         own = address.namespace if isinstance(address, Service) else None
@@ -174,6 +179,7 @@ class _Conversions:
                 keep_running("replica", replica.run, ended=ended, clock=clock),
                 keep_running("peers", replica.watch_peers, ended=ended, clock=clock),
                 _stop(member, stop),
+                keep_running("clock", self._clocks.run, ended=ended, clock=clock),
                 keep_running("events", lambda: self._kept.run(self._cluster), ended=ended, clock=clock),
             ):
                 await run_alone(

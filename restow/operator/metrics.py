@@ -8,6 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent
+from restow.kube.clockcheck import ClockCheck
 from restow.kube.watch import Key
 from restow.migrator.operate.metrics import MigrationMetrics
 
@@ -20,7 +21,7 @@ _BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 class OperatorMetrics:
     """Counts what the hooks report. No label has values that a user of the cluster can choose."""
 
-    def __init__(self) -> None:
+    def __init__(self, clocks: ClockCheck) -> None:
         self.registry = registry = CollectorRegistry()
         """The registry, to which callers may add their own metrics."""
         self.migration = MigrationMetrics(registry)
@@ -61,6 +62,7 @@ class OperatorMetrics:
             "controllers",
             "migrator",
             "certificates",
+            "clock",
             "conversions",
             "replica",
             "workers",
@@ -79,6 +81,18 @@ class OperatorMetrics:
             "Changes of automatic version management that admission refuses, of all CloudProfiles.",
             registry=registry,
         )
+        difference = Gauge(
+            "restow_clock_difference_seconds",
+            "By how much the clock of this process is certainly ahead of the API servers, negative if it is behind.",
+            ("answer",),
+            registry=registry,
+        )
+        difference.labels("closest").set_function(lambda: clocks.closest)
+        difference.labels("farthest").set_function(lambda: clocks.farthest)
+        wrong = Gauge(
+            "restow_clock_wrong", "Whether the clock differs so much that controllers must not run.", registry=registry
+        )
+        wrong.set_function(lambda: bool(clocks.obstacle))
         self._leading = Gauge("restow_leader", "Whether this process leads.", ("lease",), registry=registry)
         self._transitions = Gauge(
             "restow_leader_transitions", "How often the lease changed its holder.", ("lease",), registry=registry

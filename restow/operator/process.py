@@ -36,6 +36,7 @@ from restow.crds import Crd
 from restow.crds.aggregation import API_SERVICES, check_groups
 from restow.kube import Cluster, LeaderElector, LeaseTiming, PatchType, connect, unique_identity
 from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.clockcheck import ClockCheck
 from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS
 from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
@@ -144,7 +145,8 @@ class _Operator:
         self._files = files
         self._authority = authority
         self._identity = unique_identity()
-        self._metrics = OperatorMetrics()
+        self._clocks = ClockCheck(cluster, settings.clock)
+        self._metrics = OperatorMetrics(self._clocks)
         self._wiring_tried = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -167,7 +169,8 @@ class _Operator:
         webhook.phase = ServerPhase.SERVING
         # Not in one TaskGroup, because no failure of this work may end the serving.
         async with run_alongside(self._work_until(stop)) as (working,):
-            async with run_alongside(self._keep(serving)):
+            comparing = keep_running("clock", self._clocks.run, ended=self._metrics.ended, clock=settings.clock)
+            async with run_alongside(self._keep(serving), comparing):
                 await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
             if self._wiring_tried.is_set():
                 await asyncio.wait([working])  # the end of the task releases the leases
@@ -221,7 +224,7 @@ class _Operator:
                 task.cancel()
 
     async def _control(self) -> None:
-        """Run the controllers while leading."""
+        """Run the controllers while leading. With a wrong clock they would write statuses too early or too late."""
         settings = self._settings
         assert settings.controllers is not None
         options = replace(settings.controllers, identity=self._identity, hook=self._metrics.controller)
@@ -233,9 +236,11 @@ class _Operator:
             namespace,
             identity=self._identity,
             timing=settings.timing,
+            obstacle=lambda: self._clocks.obstacle,
             hook=self._metrics.election,
             clock=settings.clock,
         )
+        await self._clocks.asked.wait()
         await elector.run(lambda: run_controllers(self._cluster, settings.clock, options))
 
     async def _migrate(self) -> None:

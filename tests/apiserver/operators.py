@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from tests.apiserver.kind import Document
 from tests.apiserver.profile_api import uninstall
 from tests.apiserver.profile_controllers import World
 from tests.restow.forked import Forked, start_unforked
+from tests.restow.forkserver import CLOCK
 
 __all__ = [
     "CONFIGURATIONS",
@@ -65,9 +67,14 @@ class Operator:
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, *flags: str | Path, forked: bool = True) -> Self:
-        """Start one; return when it listens. One that is not forked has only its own imports in memory."""
-        start = Forked.start if forked else start_unforked
+    async def start(cls, *flags: str | Path, forked: bool = True, clock: Path | None = None) -> Self:
+        """Start one; return when it listens.
+
+        One that is not forked has only its own imports in memory. ``clock`` is a file with the seconds by which its
+        clock is ahead.
+        """
+        env = {} if clock is None else {CLOCK: str(clock)}
+        start = partial(Forked.start, env=env) if forked else start_unforked
         always = ("--bind=127.0.0.1", "--metrics-port=0", "--drain-seconds=0.2")
         process = await start("operator", *always, *flags, cwd=ROOT, stderr=asyncio.subprocess.PIPE)
         started = cls(process)
@@ -151,11 +158,16 @@ class Starter:
         return f"https://127.0.0.1:{self.port}"
 
     async def start(
-        self, kubeconfig: Path, *flags: str | Path, port: int | None = None, forked: bool = True
+        self,
+        kubeconfig: Path,
+        *flags: str | Path,
+        port: int | None = None,
+        forked: bool = True,
+        clock: Path | None = None,
     ) -> Operator:
         """Start one, at the port of the address unless another is given."""
         own = (f"--own-ca={self.url}", f"--kubeconfig={kubeconfig}", f"--port={self.port if port is None else port}")
-        operator = await Operator.start(*own, *flags, forked=forked)
+        operator = await Operator.start(*own, *flags, forked=forked, clock=clock)
         operator.namespace = self.namespace
         self.started.append(operator)
         return operator

@@ -267,6 +267,38 @@ async def test_another_replica_goes_on(starter: Starter, cluster: HttpCluster, k
         assert await readable(cluster, "b")
 
 
+async def test_an_operator_with_a_wrong_clock_does_not_lead(
+    starter: Starter, cluster: HttpCluster, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """A leader whose clock is ahead would write statuses early, and the next leader would take them back."""
+    await apply_crds(cluster, starter)
+    ahead = tmp_path / "ahead"
+    ahead.write_text("45")
+    operator = await starter.start(kubeconfig, clock=ahead)
+
+    async def does(what: str) -> bool:
+        """Whether the log has a reason, which starts with what it does."""
+        return any(f"{what}: the clock of this machine is at least 4" in line for line in operator.log)
+
+    async def hands_over() -> bool:
+        return not await operator.leads() and await holder(cluster) == ""
+
+    await wired(cluster)
+    await until(lambda: does("does not try to lead"), "the log has no reason")
+    assert "restow_clock_wrong 1.0" in (await operator.get("/metrics"))[1]
+    assert await holder(cluster) == ""
+    world = World(cluster)
+    await profile(cluster, "a")  # it serves all the same
+    assert await world.classified("CloudProfile", "a") == {}
+    ahead.write_text("0")
+    await until(operator.leads, "it does not lead with a right clock")
+    await world.says("CloudProfile", "a", v1_31_2="supported", v1_30_5="deprecated")
+    ahead.write_text("-45")
+    await until(lambda: does("gives up the lead"), "it goes on by a wrong clock")
+    await until(hands_over, "it does not release the lease")
+    assert await operator.ready()
+
+
 async def leading(replicas: list[Operator]) -> Operator | None:
     """The replica that leads."""
     found = [each for each in replicas if await each.leads()]

@@ -19,8 +19,10 @@ import yaml
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.server.metrics import METRICS, Snapshot
 from restow.conversion.server.run import exposition
+from restow.kube.clockcheck import ClockCheck
 from restow.operator.metrics import OperatorMetrics
 from tests.deploy.rendering import CHART, ROOT, Document, Helm, of_kind, the
+from tests.memory.cluster import MemoryCluster
 
 WITH = (
     *("--set", "operator.enabled=true", "--set", "monitoring.prometheusRule.enabled=true"),
@@ -203,6 +205,22 @@ CASES = [
             f'restow_leader{{{OTHER},lease="l"}}': "1x60",
         },
         10,
+    ),
+    Case(
+        "RestowClockDiffers",
+        "that of a replica's machine",
+        {
+            f'restow_clock_difference_seconds{{{OF},answer="closest"}}': "-3x60",
+            f'restow_clock_difference_seconds{{{OTHER},answer="closest"}}': "0x60",
+        },
+        20,
+        {"answer": "closest"},
+    ),
+    Case(
+        "RestowClockDiffers",
+        "it was set right",
+        {f'restow_clock_difference_seconds{{{OF},answer="closest"}}': "45x5 0x60"},
+        20,
     ),
     Case(
         "RestowControllersFail",
@@ -408,7 +426,9 @@ def test_monitoring_is_off_until_asked_for(values: Path | None, helm: Helm) -> N
 
 def exported() -> set[str]:
     """The names of all that serve and operator show, with or without a number yet."""
-    text = (exposition(Snapshot()) + OperatorMetrics().text() + CertificateMetrics().text()).decode()
+    text = (
+        exposition(Snapshot()) + OperatorMetrics(ClockCheck(MemoryCluster())).text() + CertificateMetrics().text()
+    ).decode()
     assert {name.removesuffix("_total") for name in METRICS} <= {
         name.removesuffix("_total") for name in re.findall(r"^# HELP (\S+)", text, re.MULTILINE)
     }

@@ -19,13 +19,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MODULE", "fork", "run"]
+__all__ = ["CLOCK", "MODULE", "fork", "run"]
 
 MODULE = "tests.restow.forkserver"
+CLOCK = "TESTS_CLOCK_AHEAD"
+"""The environment variable with the file that says by how many seconds the clock of a process is ahead."""
 
 _LARGEST = 1024 * 1024  # bytes of a request
 #: What commands import while they run: all of kubernetes-asyncio takes a third of a second.
@@ -124,7 +127,17 @@ def main() -> None:
     arguments = _serve(socket.socket(fileno=int(sys.argv[1])))
     if arguments is not None:
         sys.argv[1:] = arguments
+        if clock := os.environ.get(CLOCK):
+            _move_clock(Path(clock))
         restow()
+
+
+def _move_clock(ahead: Path) -> None:
+    """Have the clock of this process be ahead by the seconds in a file, which a test may change."""
+    from restow.kube.clock import SYSTEM_CLOCK
+
+    now = SYSTEM_CLOCK.now
+    object.__setattr__(SYSTEM_CLOCK, "now", lambda: now() + timedelta(seconds=float(ahead.read_text())))
 
 
 def _serve(control: socket.socket) -> list[str] | None:

@@ -16,12 +16,14 @@ from restow.cli.addresses import at, read_address
 from restow.commands.operator import command
 from restow.conversion.certificates import Bundle, Url, client_config
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent, Key, Selection
+from restow.kube.clockcheck import ClockCheck
 from restow.kube.errors import Forbidden, TooManyRequests, Unreachable
 from restow.kube.resources import CRDS
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
 from restow.webhook.supervise import keep_running, run_alongside, start_patiently
 from tests.conversion.server.clocks import HeldClock
+from tests.memory.cluster import MemoryCluster
 from tests.restow.commandline import restow
 
 _FLAG = re.compile(r"--[a-z-]+")
@@ -251,7 +253,8 @@ async def test_serving_goes_on_whatever_ends(caplog: pytest.LogCaptureFixture) -
 
 def test_metrics_say_what_hooks_told() -> None:
     """Alerts are written against these names."""
-    metrics = OperatorMetrics()
+    clocks = ClockCheck(MemoryCluster())
+    metrics = OperatorMetrics(clocks)
     key, source = Key(None, "a"), Selection(CRDS)
     metrics.controller(ControllerEvent("cloudprofile", ControllerEventType.RECONCILED, 3, 2, key, 0.02))
     metrics.controller(ControllerEvent("cloudprofile", ControllerEventType.FAILED, 4, 1, key, 0.02))
@@ -267,6 +270,9 @@ def test_metrics_say_what_hooks_told() -> None:
         'restow_controller_queued{controller="cloudprofile"} 5.0',
         'restow_controller_running{controller="cloudprofile"} 0.0',
         f'restow_controller_watch_interruptions_total{{controller="cloudprofile",resource="{CRDS.full_name}"}} 1.0',
+        'restow_clock_difference_seconds{answer="closest"} 0.0',
+        'restow_clock_difference_seconds{answer="farthest"} 0.0',
+        "restow_clock_wrong 0.0",
         'restow_leader{lease="a/restow-operator"} 1.0',
         'restow_leader_transitions{lease="a/restow-operator"} 2.0',
         'restow_operator_work_ended_total{work="controllers"} 1.0',
