@@ -153,9 +153,8 @@ class LeaderElector:
         """Wait until this process may lead."""
         if why := self._obstacle():
             _log.warning("%s: %s does not try to lead: %s", self._lease, self._identity, why)
-            while self._obstacle():
-                await self._clock.sleep(self._timing.retry_period)
-            _log.info("%s: %s may lead again", self._lease, self._identity)
+        while self._obstacle():
+            await self._clock.sleep(self._timing.retry_period)
 
     async def _lead(self, body: Callable[[], Awaitable[None]], since: float) -> bool:
         """Run the body while leading; return False if leadership was lost."""
@@ -241,6 +240,7 @@ class LeaderElector:
                     pass
         except (KubeError, TimeoutError) as error:
             _log.warning("%s: not released, so it has to expire: %s", self._lease, _reason(error))
+        self._lease.ours = False  # another process may hold it when this one leads again
 
     async def _released(self) -> bool:
         """Release the lease if it is ours; return False if it changed in between and has to be read again.
