@@ -172,7 +172,7 @@ def _bare_machine_type(machine_type: Object) -> Object:
 
 def _filled(item: Object, field: str, value: object, *, unless: str = "") -> Object:
     """Return the item with an empty field set, unless there is no value to set or the field ``unless`` is set."""
-    return item if item.get(field) or not value or item.get(unless) else {**item, field: value}
+    return item if item.get(field) or not value or (unless and item.get(unless)) else {**item, field: value}
 
 
 def _with_parts(

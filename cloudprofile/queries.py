@@ -20,6 +20,7 @@ from restow.cloudprofile.objects import (
     parent_of,
     resource_of,
 )
+from restow.cloudprofile.validation.formats import subdomain_fault
 from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
 from restow.kube.pager import ObjectList, Table, list_tables, list_typed_pages
@@ -77,12 +78,14 @@ _spec: Final = msgspec.json.Decoder(dict[str, Any])
 async def find_profile(cluster: Cluster, reference: ProfileReference) -> Object | None:
     """Return a profile, read from the API server, or None if it does not exist.
 
+    A reference of another kind, or with a name that no object can have, refers to nothing and costs no request.
+
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    resource = resource_of(reference.kind)
-    if not reference.name:
+    if reference.kind not in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE} or subdomain_fault(reference.name):
         return None
+    resource = resource_of(reference.kind)
     try:
         reply = await cluster.get(resource, reference.name, reference.namespace or None)
     except NotFound as error:

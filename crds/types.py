@@ -22,7 +22,7 @@ from restow.crds.ownedpaths import children
 from restow.crds.paths import ROOT, field_path, item_path, items_path
 from restow.crds.schema import ANY, UNDESCRIBED, Schema
 
-__all__ = ["TypeProblem", "fits", "has_type", "type_problems", "violations", "without_ignored_nulls"]
+__all__ = ["TypeProblem", "fits", "fitting", "has_type", "type_problems", "violations", "without_ignored_nulls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,22 @@ def without_ignored_nulls(value: Any, schema: Schema) -> Any:
 def fits(value: Any, schema: Schema | None) -> bool:
     """Return whether the types of a value match the schema. Without a schema every value fits."""
     return schema is None or next(violations(value, schema, types_only=True), None) is None
+
+
+def fitting(value: Any, schema: Schema) -> Any:
+    """Return an object or list without the parts whose type differs from the schema; nothing is mutated."""
+    if isinstance(value, dict):
+        fields = {name: schema.field(name) for name in value}
+        return {
+            name: child if field is None else fitting(child, field)
+            for name, child in value.items()
+            if (field := fields[name]) is None or child is None or has_type(child, field)
+        }
+    if isinstance(value, list) and (items := schema.items) is not None:
+        return [
+            fitting(child, items) for child in value if has_type(child, items) or (child is None and items.nullable)
+        ]
+    return value
 
 
 def violations(value: Any, schema: Schema, path: str = ROOT, *, types_only: bool = False) -> Iterator[str]:

@@ -3,15 +3,18 @@
 The guard admits an update that does not change the spec (a migration, a label) before the step decides. For all other
 requests it checks the shape before the rules run. Mutating admission runs before the API server's own validation, so
 a step may get any JSON: a version that YAML reads as a number, a string instead of a list. A finding names the field
-and the type, as the server's own error does. The guard also limits the length of lists, because the time of some
-rules grows faster than the list. It refuses an object that is nested more deeply than any schema, because the
-operator could not list its kind any more.
+and the type, as the server's own error does. So a rule may read every field that the schema declares, and no other.
+Values of a wrong type in the stored object, from a time when no schema declared their fields, count as missing, so that
+an update can correct them. The guard also limits the length of lists, because the time of some rules grows faster than
+the list. It refuses an object that is nested more deeply than any schema, because the operator could not list its kind
+any more.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, Final
@@ -27,6 +30,7 @@ from restow.conversion.server import AdmissionStep
 from restow.conversion.server.timeslices import offload
 from restow.crds import Schema, type_problems
 from restow.crds.paths import ROOT, field_path, item_path
+from restow.crds.types import fitting
 from restow.kube.errors import KubeError, TooManyRequests, describe_failure
 
 __all__ = ["GuardedStep", "shape_findings"]
@@ -74,7 +78,7 @@ class GuardedStep:
         if wrong := await offload(request.size, self._wrong, request):
             return answer(request, wrong)
         try:
-            return await self._decided(request)
+            return await self._decided(await offload(request.size, self._fitting, request))
         except KubeError as error:
             return self._refused(request, f"what it refers to cannot be read: {describe_failure(error)}; try again")
         except (InvalidRange, InvalidTime, InvalidVersion) as error:
@@ -88,7 +92,13 @@ class GuardedStep:
         wrong = shape_findings(request.object, self._schema)
         if wrong or request.old_object is None:
             return wrong
-        return shape_findings(request.old_object, self._schema, stored=True)
+        return tuple(islice(_too_long(request.old_object, self._schema, ROOT, " in the object as it is stored"), _MOST))
+
+    def _fitting(self, request: AdmissionRequest) -> AdmissionRequest:
+        old, schema = request.old_object, self._schema
+        if old is None or schema is None or next(type_problems(old, schema), None) is None:
+            return request
+        return replace(request, old_object=fitting(old, schema))
 
     async def _decided(self, request: AdmissionRequest) -> AdmissionResponse:
         for pause in self._pauses:
@@ -108,16 +118,12 @@ class GuardedStep:
 _MOST: Final = 20
 
 
-def shape_findings(obj: Any, schema: Schema, *, stored: bool = False) -> tuple[ValidationFinding, ...]:
-    """Return a finding for each place where an object's shape differs from the schema, twenty at most.
-
-    ``stored`` marks the stored object, which the client did not send.
-    """
-    where = " in the object as it is stored" if stored else ""
-    if long := tuple(islice(_too_long(obj, schema, ROOT, where), _MOST)):
+def shape_findings(obj: Any, schema: Schema) -> tuple[ValidationFinding, ...]:
+    """Return a finding for each place where an object's shape differs from the schema, twenty at most."""
+    if long := tuple(islice(_too_long(obj, schema, ROOT, ""), _MOST)):
         return long
     problems = islice(type_problems(obj, schema), _MOST)
-    return tuple(invalid(problem.field or "object", f"{problem.detail}{where}") for problem in problems)
+    return tuple(invalid(problem.field or "object", problem.detail) for problem in problems)
 
 
 def _too_long(value: Any, schema: Schema, path: str, where: str) -> Iterator[ValidationFinding]:

@@ -11,8 +11,6 @@ from datetime import datetime
 
 from restow.cloudprofile.admission.responses import ALLOWED, answer
 from restow.cloudprofile.objects import (
-    CLOUD_PROFILE,
-    NAMESPACED_CLOUD_PROFILE,
     Object,
     ProfileReference,
     is_deleting,
@@ -120,7 +118,6 @@ async def _profiles(cluster: Cluster, *shoots: Object) -> ShootProfiles:
     """Read the profiles that Shoots use, and return them with their defaults."""
     found: dict[ProfileReference, Object] = {}
     for reference in dict.fromkeys(filter(None, map(profile_of, shoots))):
-        if reference.kind in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE}:
-            profile = await find_profile(cluster, reference)
-            found |= {} if profile is None else {reference: profile}
+        profile = await find_profile(cluster, reference)
+        found |= {} if profile is None else {reference: profile}
     return offering(found)

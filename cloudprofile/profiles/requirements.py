@@ -18,7 +18,7 @@ restored. Time alone is the cause if the same stages met the requirement at an e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from restow.cloudprofile.findings import Remark, ValidationWarning, forbidden
 from restow.cloudprofile.objects import Object, by_name, by_version, image_versions, kubernetes_versions, machine_images
@@ -27,6 +27,7 @@ from restow.cloudprofile.versions.lifecycle import (
     LifecycleStage,
     classification_or_none,
     number_or_none,
+    past_instants,
     stages,
     stages_or_none,
 )
@@ -140,7 +141,7 @@ def _in_order(
         else:
             continue
         if broken(version, other, now):
-            grew_old = created and not all(broken(version, other, at) for at in _instants(version, other, now))
+            grew_old = created and not all(broken(version, other, at) for at in past_instants([version, other], now))
             yield ValidationWarning(path, sentence) if grew_old or not is_of_minor else forbidden(path, sentence)
 
 
@@ -156,12 +157,3 @@ def _is_supported_above(version: Object, other: Object, at: datetime) -> bool:
         classification_or_none(version, at) is Classification.SUPPORTED
         and classification_or_none(other, at) is Classification.PREVIEW
     )
-
-
-def _instants(version: Object, other: Object, now: datetime) -> Iterator[datetime]:
-    """Yield one time for each state that two versions have had until now, including the time before every start."""
-    listed = [*(stages_or_none(version) or ()), *(stages_or_none(other) or ())]
-    starts = sorted({stage.start for stage in listed if stage.start is not None and stage.start <= now})
-    if starts:
-        yield starts[0] - timedelta(microseconds=1)
-    yield from starts

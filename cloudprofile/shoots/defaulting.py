@@ -16,6 +16,7 @@ refuses the Shoot; restow takes the active one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -168,12 +169,13 @@ def default_kubernetes_version(
 
 
 _WHOLE = 3  # numbers of a complete version
+_NUMBER = re.compile(r"\d{1,20}", flags=re.ASCII)
 
 
 def _numbers(parts: Sequence[str], path: str) -> tuple[int, ...] | ValidationFinding:
     """Return the numbers at the start of the requested version, or a finding if a part is not a number."""
     wanted = [part for part in parts if part]
-    wrong = next((part for part in wanted if not (part.isascii() and part.isdigit())), None)
+    wrong = next((part for part in wanted if not _NUMBER.fullmatch(part)), None)
     if wrong is not None:
         return invalid(path, "must be a semantic version like 1, 1.2 or 1.2.3", wrong)
     return tuple(int(part) for part in wanted)

@@ -206,14 +206,16 @@ def _zones(
     if same_region and list(zones) == list(old.get("zones") or ()):
         return
     offered = by_name((region or {}).get("zones") or ())
+    seen: set[str] = set()
     for index, zone in enumerate(zones):
         below = f"{path}.zones[{index}]"
         if not offered:
             yield invalid(below, _NO_ZONES, spec.get("region"))
         elif zone not in offered:
             yield not_supported(below, zone, offered)
-        if zone in zones[:index]:
+        if zone in seen:
             yield duplicate(below, zone)
+        seen.add(zone)
 
 
 _NO_ZONES: Final = "this region does not support availability zones, please do not configure them"

@@ -67,9 +67,18 @@ _QUANTITY = re.compile(
 )
 
 
+_LONGEST_QUANTITY = 64
+_HIGHEST_EXPONENT = 1000  # more than any quantity that is compared, and less than decimals overflow at
+
+
+def _parsed(value: object) -> re.Match[str] | None:
+    text = "" if value is None or isinstance(value, bool) else str(value)
+    return _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_QUANTITY else None
+
+
 def quantity_fault(value: object) -> str:
     """Return the fault of a quantity that has to be 0 or more, or an empty string."""
-    match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value))
+    match = _parsed(value)
     if match is None:
         return "must be a quantity like 2, 500m or 16Gi"
     if match["sign"] == "-" and match["number"].strip("0."):
@@ -86,8 +95,10 @@ _UNITS = {**_BINARY, **_DECIMAL}
 
 def quantity_of(value: object) -> Decimal | None:
     """Return the number that a quantity stands for, or None if it is not a quantity."""
-    match = None if value is None or isinstance(value, bool) else _QUANTITY.fullmatch(str(value))
+    match = _parsed(value)
     if match is None:
         return None
     number, unit = Decimal(match["sign"] + match["number"]), match["unit"] or ""
-    return number * _UNITS[unit] if unit in _UNITS else number.scaleb(int(unit[1:])) if unit else number
+    if unit in _UNITS or not unit:
+        return number * _UNITS.get(unit, 1)
+    return number.scaleb(max(-_HIGHEST_EXPONENT, min(int(unit[1:]), _HIGHEST_EXPONENT)))

@@ -6,7 +6,7 @@ The bastion's machine type and image have to be among the profile's and fit each
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from restow.cloudprofile.capabilities import (
     ARCHITECTURE,
@@ -28,7 +28,7 @@ from restow.cloudprofile.findings import (
 )
 from restow.cloudprofile.objects import Object, by_name, image_versions, machine_images
 from restow.cloudprofile.validation.formats import part_name_fault, quantity_fault
-from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages_or_none
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, past_instants
 
 __all__ = [
     "bastion",
@@ -183,17 +183,9 @@ def _image(
         grew_old = created and any(
             _any_usable([version], definitions_of(spec), architecture, at)
             for version in versions
-            for at in _starts(version, now)
+            for at in past_instants([version], now)
         )
         yield ValidationWarning(below, sentence) if grew_old else invalid(below, sentence, wanted or image.get("name"))
-
-
-def _starts(version: Object, now: datetime) -> Iterator[datetime]:
-    """Yield the starts of a version's past stages, and a time before the first."""
-    starts = [stage.start for stage in stages_or_none(version) or () if stage.start is not None and stage.start <= now]
-    if starts:
-        yield min(starts) - timedelta(microseconds=1)
-    yield from starts
 
 
 def _any_usable(versions: Sequence[Object], definitions: Definitions, architecture: str | None, now: datetime) -> bool:

@@ -283,6 +283,7 @@ def ca_bundle(pem: str | None, path: str) -> Iterator[ValidationFinding]:
     if pem is None:
         return
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+        text = pem.encode("ascii", "replace").decode()  # comments between certificates may have any characters
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError):
         yield invalid(path, "caBundle is not a valid PEM-encoded certificate")

@@ -18,7 +18,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -37,6 +37,7 @@ __all__ = [
     "next_transition_of",
     "number_or_none",
     "parse_time",
+    "past_instants",
     "stages",
     "stages_or_none",
     "status_of",
@@ -194,6 +195,16 @@ def _classified(versions: Iterable[Mapping[str, Any]], now: datetime) -> list[di
         {"version": version.get("version") or "", "classification": classification_at(version, now).value}
         for version in versions
     ]
+
+
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+def past_instants(versions: Iterable[Object], now: datetime) -> list[datetime]:
+    """Return one time for each state that versions have had until now, including the time before every start."""
+    listed = [stage.start for version in versions for stage in stages_or_none(version) or ()]
+    starts = {start for start in listed if start is not None and start <= now}
+    return [_BEGINNING, *sorted(starts)] if starts else []
 
 
 def next_transition_of(spec: Mapping[str, Any], now: datetime) -> datetime | None:

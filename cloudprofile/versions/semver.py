@@ -37,6 +37,7 @@ _LENIENT = re.compile(
     flags=re.ASCII,
 )
 _KUBERNETES = re.compile(r"\d+\.\d+\.\d+", flags=re.ASCII)
+_MOST_DIGITS = 20
 _MAX_SEGMENT = 2**64 - 1  # the most that Gardener's library can hold; a larger number is no version
 
 
@@ -62,7 +63,7 @@ class SemanticVersion:
 
     def __post_init__(self) -> None:
         identifiers = tuple(
-            (False, int(part), "") if part.isdigit() else (True, 0, part)  # numbers come before words
+            (False, int(part), "") if _is_number(part) else (True, 0, part)  # numbers come before words
             for part in self.prerelease
         )
         key = (self.major, self.minor, self.patch, not self.prerelease, identifiers)
@@ -91,6 +92,11 @@ class SemanticVersion:
     def __str__(self) -> str:
         suffix = "-" + ".".join(self.prerelease) if self.prerelease else ""
         return f"{self.major}.{self.minor}.{self.patch}{suffix}"
+
+
+def _is_number(part: str) -> bool:
+    """Return whether an identifier compares as a number; one that Gardener's library cannot hold compares as a word."""
+    return part.isdigit() and len(part) <= _MOST_DIGITS and int(part) <= _MAX_SEGMENT
 
 
 @functools.lru_cache(maxsize=4096)  # profiles contain the same few hundred versions many times

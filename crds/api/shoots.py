@@ -1,6 +1,7 @@
 """Shoot: the profile that a cluster is made from, and the versions that the cluster uses.
 
-Gardener's Shoot has many more fields; the server keeps them unchanged and undeclared.
+Every field that a rule reads is declared, because admission checks the types of declared fields only. Gardener's Shoot
+has many more fields; the server keeps them unchanged and undeclared.
 
 Pure.
 """
@@ -17,6 +18,7 @@ from restow.crds.api.nodes import (
     count,
     flag,
     keyed,
+    listed,
     record,
     refused,
     rule,
@@ -35,9 +37,14 @@ _TIME_OF_DAY = (
 
 def shoot(api: ApiVersion) -> dict[str, Node]:
     """Return the spec and the status of a Shoot."""
+    restriction = record("", {"name": text("The name of the restriction.")}, open_=True)
     fields = {
         **_profile(api),
         "kubernetes": _kubernetes("The version of the control plane; a short one means the latest supported of it."),
+        "accessRestrictions": listed(
+            "The access restrictions of the region that the cluster keeps.", restriction, "atomic"
+        ),
+        "controlPlane": record("The control plane.", {"zones": _zones("The zones that it is pinned to.")}, open_=True),
         "maintenance": _maintenance(),
         "provider": _provider(),
         "region": text("One of the regions of the profile."),
@@ -196,9 +203,16 @@ def _worker() -> Node:
             enum=["AutoRollingUpdate", "AutoInPlaceUpdate", "ManualInPlaceUpdate"],
             default="AutoRollingUpdate",
         ),
-        "volume": record("The root volume.", {"type": text("The volume type.")}, open_=True),
+        "volume": record(
+            "The root volume.", {"type": text("The volume type."), "size": text("Its size, e.g. 50Gi.")}, open_=True
+        ),
+        "zones": _zones("The zones of the machines."),
     }
     return record("", fields, open_=True)
+
+
+def _zones(description: str) -> Node:
+    return listed(description, {"type": "string"}, "atomic")
 
 
 def _last_maintenance() -> Node:

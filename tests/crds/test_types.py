@@ -8,7 +8,7 @@ import pytest
 
 from restow.crds import ANY, Crd, Schema, type_problems
 from restow.crds.cloudprofiles import documents
-from restow.crds.types import without_ignored_nulls
+from restow.crds.types import fitting, without_ignored_nulls
 
 PROFILES = Crd.from_document(documents()["cloudprofiles.core.gardener.cloud"])
 STRING = {"type": "string"}
@@ -116,3 +116,29 @@ def test_the_packaged_profiles_have_schemas_that_find_wrong_types() -> None:
         "spec.kubernetes.versions[1].version must be a string, not a number",
         "spec.regions must be a list, not a string",
     ]
+
+
+def test_what_fits_stays() -> None:
+    """An update would be judged by a stored value that no rule can read, or without the values next to it."""
+    spec = {
+        "name": 1,
+        "none": None,
+        "count": 2,
+        "list": ["a", None, {}],
+        "holes": ["a", None, 1],
+        "map": {"a": "b", "c": []},
+        "free": {"any": [1, {}]},
+        "unknown": [{}],
+    }
+    assert fitting({"spec": spec, "kind": True}, ROOT) == {
+        "spec": {
+            "none": None,
+            "count": 2,
+            "list": ["a"],
+            "holes": ["a", None],
+            "map": {"a": "b"},
+            "free": {"any": [1, {}]},
+            "unknown": [{}],
+        }
+    }
+    assert fitting({"spec": []}, ROOT) == {}
