@@ -95,7 +95,7 @@ def _remarks(
 
 
 def _as_warning(remark: Remark) -> ValidationWarning:
-    return ValidationWarning(remark.field, f"{remark.detail}: no Shoot can be made from this profile")
+    return ValidationWarning(remark.field, f"{remark.detail}: Gardener refuses a profile without it")
 
 
 def judge_namespaced(

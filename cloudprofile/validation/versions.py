@@ -34,7 +34,7 @@ __all__ = [
 
 
 _STAGES = tuple(Classification)
-_CLASSIFICATIONS = _STAGES[1:]  # v1beta1 hides unavailable versions
+_CLASSIFICATIONS = _STAGES[1:-1]  # v1beta1 hides unavailable versions, and names the expiration date of expired ones
 
 
 def kubernetes(versions: Sequence[Object], path: str, now: datetime) -> Iterator[Remark]:
@@ -71,12 +71,12 @@ def expirable(version: Object, path: str) -> Iterator[ValidationFinding]:
     """Validate the classification, expiration date and lifecycle of one version of Kubernetes or of an image."""
     lifecycle = version.get("lifecycle") or ()
     classification, expiration = version.get("classification"), version.get("expirationDate")
-    if classification is not None and classification not in _CLASSIFICATIONS:
-        yield not_supported(f"{path}.classification", classification, _CLASSIFICATIONS)
-    if classification == Classification.EXPIRED and not lifecycle:
+    if classification == Classification.EXPIRED:
         yield forbidden(
             f"{path}.classification", "cannot specify `classification` expired: set `expirationDate`, or a lifecycle"
         )
+    elif classification is not None and classification not in _CLASSIFICATIONS:
+        yield not_supported(f"{path}.classification", classification, _CLASSIFICATIONS)
     if lifecycle and not (classification is None and expiration is None):
         yield forbidden(path, "cannot specify `classification` or `expirationDate` in combination with `lifecycle`")
     yield from _time(expiration, f"{path}.expirationDate")

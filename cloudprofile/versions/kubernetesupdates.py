@@ -138,7 +138,7 @@ def _chain(listed: Sequence[ListedVersion], choice: _Lines, at: SemanticVersion,
     """Return the forced updates that lead on from a version that is expired or gone."""
     steps: list[str] = []
     while True:
-        target = _newer_patch(choice, at) or _next_minor(choice, at)
+        target = _next_step(choice, at)
         if target is None:
             return ForcedUpdateChain(tuple(steps), _gap(listed, at, current))
         steps.append(target.text)
@@ -147,14 +147,19 @@ def _chain(listed: Sequence[ListedVersion], choice: _Lines, at: SemanticVersion,
         at, current = target.version, target.text
 
 
+def _next_step(choice: _Lines, at: SemanticVersion) -> UpdateCandidate | None:
+    return _newer_patch(choice, at) or _next_minor(choice, at)
+
+
 def gap_warnings(versions: Sequence[Object], path: str, now: datetime) -> tuple[ValidationWarning, ...]:
     """Return a warning for each Kubernetes version that expires and leaves its Shoots no version to move to.
 
     ``path`` is the path of the list.
 
     Each version is checked at the start of its own ``expired`` stage, or at ``now`` if that has begun, so the warning
-    comes before the gap has an effect. A version of the highest minor that expires is such a version. A profile whose
-    versions cannot be read gets no warnings, because validation refuses it.
+    comes before the gap has an effect. A version of the highest minor that expires is such a version, a version from
+    which forced updates lead on to another expired one is not. A profile whose versions cannot be read gets no
+    warnings, because validation refuses it.
     """
     try:
         listed = [ListedVersion.of(item) for item in versions]
@@ -169,7 +174,8 @@ def gap_warnings(versions: Sequence[Object], path: str, now: datetime) -> tuple[
         then = max(now, expired.start or now)
         if then not in choices:
             choices[then] = _by_line(candidates_at(listed, then))
-        if gap := _chain(listed, choices[then], item.version, item.text).gap:
+        if _next_step(choices[then], item.version) is None:
+            gap = _gap(listed, item.version, item.text)
             found.append(ValidationWarning(f"{path}[{index}]", gap.detail))
     return tuple(found)
 

@@ -32,11 +32,6 @@ _MONOTONIC: Final = rule(
     "self.map(stage, has(stage.startTime), stage.startTime).isSorted()",
     "a stage cannot start before the one in front of it: give it the same startTime or a later one",
 )
-_NOT_EXPIRED: Final = rule(
-    "self != 'expired'",
-    "expired is not written, it follows from the date: set expirationDate, and leave classification as it was",
-    "FieldValueForbidden",
-)
 _NOT_RECLASSIFIED: Final = rule(
     "false",
     "an override moves the dates of a Kubernetes version and cannot reclassify it: remove classification",
@@ -94,13 +89,13 @@ def _v1beta2() -> dict[str, Node]:
 
 
 def _v1beta1(use: Use, *, of_kubernetes: bool) -> dict[str, Node]:
-    forbidden = _NOT_RECLASSIFIED if use == "override" and of_kubernetes else _NOT_EXPIRED
+    rules = [_NOT_RECLASSIFIED] if use == "override" and of_kubernetes else []
     return {
         "classification": text(
             "The stage that the version is in, until expirationDate has passed; without one it is supported. "
             "Deprecated: lifecycle of v1beta2 takes its place.",
-            enum=CLASSIFICATIONS[1:],
-            rules=[forbidden],
+            enum=CLASSIFICATIONS[1:-1],
+            rules=rules,
         ),
         "expirationDate": moment(
             "When the version expires (RFC 3339). Deprecated: lifecycle of v1beta2 takes its place."
