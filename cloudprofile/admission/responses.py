@@ -12,6 +12,7 @@ client certificates only the API server can send reviews, and its client gets th
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from typing import Final
 import msgspec
 
 from restow.cloudprofile.findings import ValidationFinding, anonymous, is_denied, refusal
+from restow.cloudprofile.objects import OLD
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.resources import qualified_name
@@ -65,7 +67,7 @@ def answer(
 
     ``note`` is appended to the findings.
     """
-    reasons = tuple(found)
+    reasons = tuple(_at_version(request, finding) for finding in found)
     if not reasons:
         return warned(ALLOWED, warnings)
     notes = [note] if note else []
@@ -75,6 +77,16 @@ def answer(
     message += f" ({'; '.join(notes)})" if notes else ""
     code = HTTPStatus.FORBIDDEN if is_denied(reasons) else HTTPStatus.UNPROCESSABLE_ENTITY
     return warned(AdmissionResponse(allowed=False, message=message, code=code), warnings)
+
+
+def _at_version(request: AdmissionRequest, finding: ValidationFinding) -> ValidationFinding:
+    """Return a finding with the fields that the client's version has: v1beta1 has no lifecycle."""
+    if request.request_kind is None or request.request_kind.version != OLD:
+        return finding
+    return replace(finding, field=_LIFECYCLE.sub(lambda found: f".{found[1] or 'expirationDate'}", finding.field))
+
+
+_LIFECYCLE: Final = re.compile(r"\.lifecycle(?:\[\d+\](?:\.(classification)|\.startTime)?)?$")
 
 
 def warned(verdict: AdmissionResponse, warnings: Iterable[str]) -> AdmissionResponse:

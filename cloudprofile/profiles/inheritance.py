@@ -104,11 +104,8 @@ class _Rules:
                     name,
                 )
                 continue
-            if not _overrides(version):
-                yield required(
-                    f"{path}.lifecycle",
-                    f"specified version '{name}' does not set expiration date, nor any other stage of a lifecycle",
-                )
+            missing = f"specified version '{name}' does not set expiration date, nor any other stage of a lifecycle"
+            yield from _says_something(version, old.get(name), path, missing)
             yield from _no_foreign_stages(version, old.get(name), listed[name], path)
             yield from self._not_into_the_past(version, [old.get(name), shown.get(name)], path)
 
@@ -154,6 +151,8 @@ class _Rules:
             else:
                 yield from _nothing_but_stages(version, below)
             if number in of_parent and not is_own_version(version):
+                missing = f'expiration date for version "{number}" must be set, or another stage of a lifecycle'
+                yield from _says_something(version, old.get(number), below, missing)
                 yield from expirable(version, below)
                 yield from _no_foreign_stages(version, old.get(number), of_parent[number], below)
 
@@ -167,7 +166,7 @@ class _Rules:
             yield ValidationWarning(path, f'version "{name}" has expired already: no Shoot can begin to use it')
         elif not any(expiration == _expiration(entry) for entry in before if entry is not None):
             yield invalid(
-                f"{path}.{'lifecycle' if version.get('lifecycle') else 'expirationDate'}",
+                f"{path}.lifecycle",
                 f'expiration date for version "{name}" is in the past',
                 expiration.start and expiration.start.isoformat().replace("+00:00", "Z"),
             )
@@ -236,8 +235,17 @@ def _names_supported(version: Object) -> bool:
     return any(stage.get("classification") == Classification.SUPPORTED for stage in version.get("lifecycle") or ())
 
 
-def _overrides(version: Object) -> bool:
-    return bool(version.get("expirationDate") or version.get("lifecycle"))
+def _says_something(version: Object, old: Object | None, path: str, missing: str) -> Iterator[Remark]:
+    """Refuse an override that moves no stage; one that was stored like that only causes a warning.
+
+    The project may have defined such a version before its parent did.
+    """
+    if version.get("expirationDate") or version.get("lifecycle"):
+        return
+    if old is not None and not (old.get("expirationDate") or old.get("lifecycle")):
+        yield ValidationWarning(path, f'the override of version "{version.get("version")}" changes nothing: remove it')
+    else:
+        yield required(f"{path}.lifecycle", missing)
 
 
 def _expiration(version: Object) -> LifecycleStage | None:
@@ -266,8 +274,6 @@ def _nothing_but_stages(version: Object, path: str) -> Iterator[ValidationFindin
             yield forbidden(
                 f"{path}.{field}", f"must not provide {what} to an extended machine image in NamespacedCloudProfile"
             )
-    if not _overrides(version):
-        yield invalid(f"{path}.expirationDate", f'expiration date for version "{version.get("version")}" must be set')
 
 
 def _unchanged_but_stages(version: Object, old: Object, name: str, path: str) -> Iterator[ValidationFinding]:

@@ -8,6 +8,7 @@ import pytest
 
 from restow.cloudprofile.versions.lifecycle import parse_time
 from tests.cloudprofile.conversions.family import stage
+from tests.cloudprofile.hostile import PARENTS, whole
 from tests.cloudprofile.served import GROUP, HUB, OLD, Answer, ApiServer
 from tests.cloudprofile.validation.test_supported import profile
 
@@ -119,3 +120,29 @@ def test_an_unused_extension_can_be_withdrawn() -> None:
     """A project could not remove an extension that no Shoot uses."""
     answer = withdrawn(HUB, DEPRECATED, None, used=False)
     assert answer.allowed, answer.refusal
+
+
+@pytest.mark.parametrize(("at", "field"), [(OLD, "expirationDate"), (HUB, "lifecycle")])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_override_says_something(at: str, field: str, is_new: bool) -> None:
+    """An entry that moves no stage would look like an extension, or be refused by a field of the other version."""
+    server = ApiServer(NOW, {"cloudprofiles": [PARENTS[0]]})
+    empty, old = whole("NamespacedCloudProfile", at), whole("NamespacedCloudProfile", at)
+    del empty["spec"]["machineImages"][0]["versions"][0][field]
+    answer = server.create(empty) if is_new else server.update(empty, old)
+    assert f"spec.machineImages[0].versions[0].{field}: Required value" in answer.refusal
+    other = {**empty, "spec": {**empty["spec"], "limits": {"maxNodesTotal": 60}}}
+    kept = server.update(other, empty)
+    assert kept.allowed, "what is stored like that blocks no other change"
+    assert any('the override of version "1.0.0" changes nothing' in warning for warning in kept.warnings)
+
+
+@pytest.mark.parametrize(("at", "field"), [(OLD, "expirationDate"), (HUB, "lifecycle")])
+def test_a_date_in_the_past_is_named_as_its_client_writes_it(at: str, field: str) -> None:
+    """A client of v1beta1 would look for a lifecycle, which its version does not have."""
+    ended = whole("NamespacedCloudProfile", at)
+    version = ended["spec"]["kubernetes"]["versions"][0]
+    past = "2020-01-01T00:00:00Z"
+    version[field] = past if at == OLD else [{"classification": "expired", "startTime": past}]
+    answer = ApiServer(NOW, {"cloudprofiles": [PARENTS[0]]}).update(ended, whole("NamespacedCloudProfile", at))
+    assert f"spec.kubernetes.versions[0].{field}: Invalid value" in answer.refusal

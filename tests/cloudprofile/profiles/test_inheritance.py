@@ -103,7 +103,7 @@ def test_overrides_of_kubernetes_versions(version: dict[str, Any], refused: list
         pytest.param(
             {"version": "2.0", **lifecycle(preview=PAST)}, [f"{_I}.lifecycle[0].classification"], id="foreign"
         ),
-        pytest.param({"version": "2.0"}, [f"{_I}.expirationDate"], id="nothing is overridden"),
+        pytest.param({"version": "2.0"}, [f"{_I}.lifecycle"], id="nothing is overridden"),
         pytest.param(
             {"version": "2.0", **lifecycle(expired=_LATER), "inPlaceUpdates": {"supported": True}},
             [f"{_I}.inPlaceUpdates"],
