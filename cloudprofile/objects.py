@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from restow.kube.resources import Object, Resource, qualified_name
 
@@ -30,6 +30,7 @@ __all__ = [
     "Object",
     "ObjectEvent",
     "ProfileReference",
+    "VersionKey",
     "by_name",
     "by_version",
     "expirable_versions",
@@ -45,6 +46,7 @@ __all__ = [
     "reference_to",
     "resource_of",
     "spec_of",
+    "versions_by_key",
     "workers",
 ]
 
@@ -96,6 +98,22 @@ def by_name(items: Iterable[Object]) -> dict[str, Object]:
 def by_version(versions: Iterable[Object]) -> dict[str, Object]:
     """Return versions by their ``version``, as spelled; of equal ones the last."""
     return {version.get("version") or "": version for version in versions}
+
+
+VersionKey: TypeAlias = tuple[str, str]
+"""A version of a profile: the name of its machine image, empty for Kubernetes, and the version as spelled."""
+
+
+def versions_by_key(spec: Object) -> dict[VersionKey, Object]:
+    """Return all versions of a profile's spec, of Kubernetes and of all images; a profile's status has the same lists.
+
+    Of equal keys the last version counts.
+    """
+    found = {("", name): version for name, version in by_version(kubernetes_versions(spec)).items()}
+    for image in machine_images(spec):
+        versions = by_version(image_versions(image))
+        found |= {(image.get("name") or "", name): version for name, version in versions.items()}
+    return found
 
 
 def qualified_name_of(obj: Object) -> str:

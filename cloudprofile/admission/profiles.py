@@ -10,6 +10,9 @@ refuses nothing. ``restow.cloudprofile.conversions`` decides what to warn of. Th
 the client wrote it. So it is registered at v1beta1 alone (matchPolicy Exact), and before the other mutating steps:
 once one of them patches the object, the API server has converted the object to the hub and back, and the object shows
 the current classification instead of the one that was sent.
+
+``RestoreHidden`` restores what an edit of a client of v1beta1 takes away without the client having seen it. It compares
+the profiles at the hub, after the step that restores a lost stash.
 """
 
 from __future__ import annotations
@@ -21,11 +24,18 @@ from http import HTTPStatus
 
 from restow.cloudprofile.admission.responses import ALLOWED, Responder, warned
 from restow.cloudprofile.capabilities import in_step
-from restow.cloudprofile.conversions import edit_warnings, unclassified
+from restow.cloudprofile.conversions import (
+    edit_warnings,
+    unclassified,
+    unseen_warning,
+    with_displaced,
+    with_unseen,
+)
 from restow.cloudprofile.objects import (
     NAMESPACED_CLOUD_PROFILE,
     NAMESPACED_CLOUD_PROFILES,
     Object,
+    VersionKey,
     is_deleting,
     parent_of,
     reference_to,
@@ -34,14 +44,15 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.profiles.admission import judge, judge_namespaced, needed_verbs
 from restow.cloudprofile.queries import children_of, find_profile, shoots_of, shoots_of_family
 from restow.cloudprofile.shoots.profile import deleting_parent_findings
-from restow.cloudprofile.validation.supported import VersionKey
 from restow.conversion import Graph
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
+from restow.conversion.reviews.admissionsteps import with_owners
 from restow.conversion.server.rights import holds
 from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 
 __all__ = [
+    "RestoreHidden",
     "SyncCapabilities",
     "ValidateCloudProfile",
     "ValidateNamespacedCloudProfile",
@@ -172,3 +183,34 @@ class WarnOldClient:
         if old is None or spec_of(new) == spec_of(old):
             return ALLOWED
         return warned(ALLOWED, await offload(request.size, edit_warnings, self._graph, old, new))
+
+
+class RestoreHidden:
+    """A step that restores the versions and stages that a client of v1beta1 cannot mean to remove.
+
+    A warning names each version that stays although the client left it out.
+    """
+
+    def __init__(self, graph: Graph, now: Callable[[], datetime]) -> None:
+        self._graph = graph
+        self._now = now
+
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
+        """Return the patch.
+
+        Raises:
+            ConversionError: the family has no such version.
+        """
+        asked = request.request_kind or request.kind
+        if request.old_object is None or asked == request.kind:
+            return ALLOWED
+        return await offload(request.size, self._restored, request, self._now())
+
+    def _restored(self, request: AdmissionRequest, now: datetime) -> AdmissionResponse:
+        new, old = request.object or {}, request.old_object or {}
+        complete, unseen = with_unseen(old, new, now)
+        restored = with_displaced(self._graph, old, complete)
+        if restored is new:
+            return ALLOWED
+        patch = json_patch(new, with_owners(self._graph, old, dict(restored)))
+        return warned(AdmissionResponse(patch=tuple(patch)), map(unseen_warning, unseen))

@@ -1,11 +1,11 @@
 """All admission steps of the family by name, and the webhook configurations that register them.
 
-Every step is registered at the hub version with matchPolicy Equivalent, so that the API server converts requests of
-all versions for it. Only the steps for v1beta1 itself are registered there alone. failurePolicy is Fail: a request
-that no step has seen is not admitted. But an update that does not change the spec does not even call the webhook
-(matchConditions), and an update at the hub version, which cannot lose a stash, does not call the step that restores
-it. So migrations, finalizers and labels work while the operator is down. The order of the mutating webhooks matters:
-an API server calls them as listed.
+Every step is registered at the hub version with matchPolicy Equivalent, so that the API server converts requests of all
+versions for it. Only the steps for v1beta1 itself are registered there alone. failurePolicy is Fail: a request that no
+step has seen is not admitted. But an update that does not change the spec does not even call the webhook
+(matchConditions), and an update at the hub version, which cannot lose what v1beta1 hides, does not call the steps that
+restore it. So migrations, finalizers and labels work while the operator is down. The order of the mutating webhooks
+matters: an API server calls them as listed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from restow.cloudprofile.admission.guard import GuardedStep
 from restow.cloudprofile.admission.profiles import (
+    RestoreHidden,
     SyncCapabilities,
     ValidateCloudProfile,
     ValidateNamespacedCloudProfile,
@@ -33,6 +34,8 @@ from restow.kube.cluster import Cluster
 
 __all__ = [
     "COMPLETE_SHOOT",
+    "HIDDEN_CLOUD_PROFILE",
+    "HIDDEN_NAMESPACED_CLOUD_PROFILE",
     "OLD_CLOUD_PROFILE",
     "OLD_NAMESPACED_CLOUD_PROFILE",
     "RESTORE_STASH",
@@ -53,6 +56,8 @@ VALIDATE_SHOOT: Final = "shoots"
 RESTORE_STASH: Final = "conversion-stash"
 OLD_CLOUD_PROFILE: Final = "cloudprofile-old-clients"
 OLD_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofile-old-clients"
+HIDDEN_CLOUD_PROFILE: Final = "cloudprofile-hidden"
+HIDDEN_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofile-hidden"
 SYNC_CAPABILITIES: Final = "cloudprofile-capabilities"
 SYNC_SHOOT_REFERENCE: Final = "shoot-reference"
 COMPLETE_SHOOT: Final = "shoot-defaults"
@@ -69,6 +74,10 @@ _CHANGES_SPEC = {
 _FROM_ANOTHER_VERSION = {
     "name": "comes-from-another-version",
     "expression": f"request.requestKind.version != '{HUB}'",
+}
+_CHANGES_SPEC_FROM_ANOTHER_VERSION = {
+    "name": "changes-the-spec-from-another-version",
+    "expression": f"{_FROM_ANOTHER_VERSION['expression']} && ({_CHANGES_SPEC['expression']})",
 }
 
 
@@ -112,6 +121,15 @@ _MUTATING = (
     _Webhook("/mutate", OLD_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,), OLD, _UPDATE),
     # A stash may hold more than the spec, and an update that loses it may change nothing else.
     _Webhook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, _FROM_ANOTHER_VERSION),
+    _Webhook("/mutate", HIDDEN_CLOUD_PROFILE, (CLOUD_PROFILE,), HUB, _UPDATE, _CHANGES_SPEC_FROM_ANOTHER_VERSION),
+    _Webhook(
+        "/mutate",
+        HIDDEN_NAMESPACED_CLOUD_PROFILE,
+        (NAMESPACED_CLOUD_PROFILE,),
+        HUB,
+        _UPDATE,
+        _CHANGES_SPEC_FROM_ANOTHER_VERSION,
+    ),
     _Webhook("/mutate", SYNC_CAPABILITIES, (CLOUD_PROFILE,)),
     _Webhook("/mutate", SYNC_SHOOT_REFERENCE, (SHOOT,), OLD),
     _Webhook("/mutate", COMPLETE_SHOOT, (SHOOT,)),
@@ -164,7 +182,7 @@ def admission_steps(
     def guarded(step: AdmissionStep, kind: str, version: str = HUB) -> GuardedStep:
         return GuardedStep(step, kind, version, schemas.get((kind, version)))
 
-    warning, responder = WarnOldClient(graph), Responder(names=tells_names)
+    warning, hidden, responder = WarnOldClient(graph), RestoreHidden(graph, now), Responder(names=tells_names)
     validating: dict[str, AdmissionStep] = {
         VALIDATE_CLOUD_PROFILE: guarded(ValidateCloudProfile(cluster, graph, now, responder), CLOUD_PROFILE),
         VALIDATE_NAMESPACED_CLOUD_PROFILE: guarded(
@@ -176,6 +194,8 @@ def admission_steps(
         OLD_CLOUD_PROFILE: guarded(warning, CLOUD_PROFILE, OLD),
         OLD_NAMESPACED_CLOUD_PROFILE: guarded(warning, NAMESPACED_CLOUD_PROFILE, OLD),
         RESTORE_STASH: RestoreStash(graph, crds),
+        HIDDEN_CLOUD_PROFILE: guarded(hidden, CLOUD_PROFILE),
+        HIDDEN_NAMESPACED_CLOUD_PROFILE: guarded(hidden, NAMESPACED_CLOUD_PROFILE),
         SYNC_CAPABILITIES: guarded(SyncCapabilities(), CLOUD_PROFILE),
         SYNC_SHOOT_REFERENCE: guarded(SyncShootReference(), SHOOT, OLD),
         COMPLETE_SHOOT: guarded(CompleteShoot(cluster, now), SHOOT),

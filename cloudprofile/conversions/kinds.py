@@ -18,21 +18,19 @@ from restow.cloudprofile.conversions.lifecycle import (
     CLASSIFICATION,
     EXPIRATION,
     LIFECYCLE,
-    current,
     dates_of_lifecycle,
     edited_override,
     edited_version,
     fields_of_lifecycle,
     is_at_wrong_version,
+    is_override_unavailable,
     is_unavailable,
     lifecycle_of_override,
     lifecycle_of_version,
     reappeared_override,
     reappeared_version,
-    stages_of,
 )
 from restow.cloudprofile.objects import CLOUD_PROFILE
-from restow.cloudprofile.versions.lifecycle import Classification
 from restow.conversion import ABSENT, Graph, Registry, rules
 from restow.crds import Crd
 
@@ -103,22 +101,10 @@ def _versions(path: str, form: _Form, status: str) -> rules.Rule:
         path,
         [lifecycle, *refused],
         key="version",
-        hide=is_unavailable if form.is_whole else _is_override_unavailable,
+        hide=is_unavailable if form.is_whole else is_override_unavailable,
         merge=reappeared_version if form.is_whole else reappeared_override,
         reads=[status],
     )
-
-
-def _is_override_unavailable(version: Mapping[str, Any], status: Any) -> bool:
-    """Return whether an override is of a version that cannot be used yet.
-
-    The override's stages do not show that, because the stages of the parent are missing; the status does. The one stage
-    that v1beta1 itself can write is always shown, so that a client reads back what it wrote.
-    """
-    stages = stages_of(version.get(LIFECYCLE))
-    if status != Classification.UNAVAILABLE or current(stages, status) != Classification.UNAVAILABLE:
-        return False
-    return bool(stages) and lifecycle_of_override(dates_of_lifecycle(stages)) != stages
 
 
 _NAME: Final = "spec.cloudProfileName"

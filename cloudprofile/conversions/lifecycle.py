@@ -18,7 +18,7 @@ An edit of the plain fields, if a stash holds the lifecycle:
 - a classification that the lifecycle lacks becomes the leading stage, without a start, and the stored stages that rank
   later follow;
 - an expiration added, moved or removed adds, moves or removes the ``expired`` stage, and stages that would start after
-  it are removed;
+  it are removed; ``restow.cloudprofile.conversions.displaced`` restores them once the expiration is later or gone;
 - a field that equals the shown one changes nothing.
 
 ``edit_warnings`` warns the client if the result may differ from what it expects.
@@ -44,10 +44,12 @@ __all__ = [
     "edited_version",
     "fields_of_lifecycle",
     "is_at_wrong_version",
+    "is_override_unavailable",
     "is_unavailable",
     "lifecycle_of_override",
     "lifecycle_of_version",
     "name_of",
+    "rank_of",
     "reappeared_override",
     "reappeared_version",
     "stages_of",
@@ -131,6 +133,18 @@ def is_unavailable(version: Mapping[str, Any], status: Any) -> bool:
     return bool(stages) and current(stages, status) == Classification.UNAVAILABLE
 
 
+def is_override_unavailable(version: Mapping[str, Any], status: Any) -> bool:
+    """Return whether an override is of a version that cannot be used yet.
+
+    The override's stages do not show that, because the stages of the parent are missing; the status does. The one stage
+    that v1beta1 itself can write is always shown, so that a client reads back what it wrote.
+    """
+    stages = stages_of(version.get(LIFECYCLE))
+    if status != Classification.UNAVAILABLE or current(stages, status) != Classification.UNAVAILABLE:
+        return False
+    return bool(stages) and lifecycle_of_override(dates_of_lifecycle(stages)) != stages
+
+
 def stages_of(lifecycle: Any) -> list[Any]:
     """Return the stages of a lifecycle; a value that is not a list of objects has none."""
     if not isinstance(lifecycle, list) or not all(isinstance(stage, dict) for stage in lifecycle):
@@ -204,7 +218,7 @@ def _edited(edited: Fields, shown: Fields, kept: Stages, *, unnamed: str) -> Any
 def _led_by(classification: str, stages: Stages) -> Stages:
     if not classification or classification in {name_of(stage) for stage in stages}:
         return stages
-    later = [stage for stage in stages if _rank(name_of(stage)) > _rank(classification)]
+    later = [stage for stage in stages if rank_of(name_of(stage)) > rank_of(classification)]
     return [{"classification": classification}, *later]
 
 
@@ -230,7 +244,8 @@ def _parsed(time: Any) -> datetime | None:
         return None
 
 
-def _rank(name: str) -> int:
+def rank_of(name: str) -> int:
+    """Return the rank of a classification in a lifecycle; -1 for an unknown one."""
     try:
         return Classification(name).rank
     except ValueError:

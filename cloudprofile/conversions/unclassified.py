@@ -10,13 +10,10 @@ from restow.cloudprofile.objects import (
     GROUP,
     OLD,
     Object,
-    by_version,
-    image_versions,
-    kubernetes_versions,
-    machine_images,
+    VersionKey,
     spec_of,
+    versions_by_key,
 )
-from restow.cloudprofile.validation.supported import VersionKey
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.conversion import Graph
 
@@ -37,18 +34,11 @@ def unclassified(graph: Graph, profile: Object) -> frozenset[VersionKey]:
     key = graph.kind(GROUP, CLOUD_PROFILE).stash_key
     if key not in ((profile.get("metadata") or {}).get("annotations") or {}):
         return frozenset()
-    shown = _by_key(graph.convert(dict(profile), _OLD))
+    shown = versions_by_key(spec_of(graph.convert(dict(profile), _OLD)))
     return frozenset(
         key
-        for key, version in _by_key(profile).items()
+        for key, version in versions_by_key(spec_of(profile)).items()
         if key in shown
         and not shown[key].get(CLASSIFICATION)
         and any(name_of(stage) == Classification.SUPPORTED for stage in stages_of(version.get(LIFECYCLE)))
     )
-
-
-def _by_key(profile: Object) -> dict[VersionKey, Object]:
-    spec = spec_of(profile)
-    lists = [("", kubernetes_versions(spec))]
-    lists += [(image.get("name") or "", image_versions(image)) for image in machine_images(spec)]
-    return {(image, name): version for image, versions in lists for name, version in by_version(versions).items()}

@@ -19,10 +19,10 @@ from restow.cloudprofile.conversions.lifecycle import (
     stages_of,
     starts_after,
 )
-from restow.cloudprofile.objects import Object, by_version, image_versions, kubernetes_versions, machine_images, spec_of
+from restow.cloudprofile.objects import Object, VersionKey, spec_of, versions_by_key
 from restow.conversion import Graph
 
-__all__ = ["edit_warnings"]
+__all__ = ["edit_warnings", "unseen_warning"]
 
 
 _OLD: Final = "core.gardener.cloud/v1beta1"
@@ -44,13 +44,23 @@ def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> li
     stored = graph.convert(old, _HUB)
     became = graph.convert(_with_stash(sent, graph.convert(old, _OLD), key), _HUB)
     status = {"status": stored["status"]} if "status" in stored else {}
-    read = _versions(graph.convert({**_without_status(became), **status}, _OLD))
-    before, after = _versions(stored), _versions(became)
+    shown = graph.convert({**_without_status(became), **status}, _OLD)
+    read, before, after, written = (versions_by_key(spec_of(each)) for each in (shown, stored, became, sent))
     return [
         warning
-        for place, version in _versions(sent).items()
-        for warning in _of_version(place, version, read.get(place), before.get(place, {}), after.get(place, {}))
+        for key, version in written.items()
+        for warning in _of_version(_name(key), version, read.get(key), before.get(key, {}), after.get(key, {}))
     ]
+
+
+def unseen_warning(key: VersionKey) -> str:
+    """Return the warning about a version that a client of v1beta1 left out and that stays (``with_unseen``)."""
+    return f"{_name(key)} stays: v1beta1 has not always shown it; delete it at v1beta2, or once it has expired"
+
+
+def _name(key: VersionKey) -> str:
+    """Return the name of a version in warnings."""
+    return f"{key[0] or 'Kubernetes'} {key[1]}"
 
 
 def _of_version(place: str, sent: Object, read: Object | None, before: Object, after: Object) -> Iterator[str]:
@@ -66,17 +76,7 @@ def _of_version(place: str, sent: Object, read: Object | None, before: Object, a
         if name_of(stage) not in kept and starts_after(stage, sent.get(EXPIRATION) or "")
     ]
     if lost:
-        yield f"{place}: removed from its lifecycle, for starting after expirationDate: {', '.join(lost)}"
-
-
-def _versions(obj: Object) -> dict[str, Object]:
-    """Return all versions of a profile by the names that warnings use."""
-    spec = spec_of(obj)
-    found = {f"Kubernetes {name}": version for name, version in by_version(kubernetes_versions(spec)).items()}
-    for image in machine_images(spec):
-        versions = by_version(image_versions(image))
-        found |= {f"{image.get('name') or ''} {name}": version for name, version in versions.items()}
-    return found
+        yield f"{place}: set aside until expirationDate is later or removed: {', '.join(lost)}"
 
 
 def _with_stash(sent: dict[str, Any], shown: dict[str, Any], key: str) -> dict[str, Any]:

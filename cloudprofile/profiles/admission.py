@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any
 
 from restow.cloudprofile.findings import Remark, ValidationVerdict, ValidationWarning, invalid, verdict
-from restow.cloudprofile.objects import Object, is_deleting, parent_of, spec_of
+from restow.cloudprofile.objects import Object, VersionKey, is_deleting, parent_of, spec_of
 from restow.cloudprofile.profiles import protection, requirements
 from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.profiles.inheritance import check_against_parent
@@ -32,7 +32,6 @@ from restow.cloudprofile.validation import (
     validate_namespaced_update,
     validate_update,
 )
-from restow.cloudprofile.validation.supported import VersionKey
 
 __all__ = [
     "MODIFY_KUBERNETES",

@@ -26,6 +26,7 @@ from restow.cloudprofile.capabilities import Definitions, definitions_of, in_for
 from restow.cloudprofile.findings import Remark, ValidationFinding, ValidationWarning, forbidden, invalid, required
 from restow.cloudprofile.objects import (
     Object,
+    VersionKey,
     by_name,
     by_version,
     image_versions,
@@ -38,7 +39,6 @@ from restow.cloudprofile.profiles.rendering import foreign_stages, is_own_versio
 from restow.cloudprofile.profiles.requirements import expiration_of
 from restow.cloudprofile.validation import validate_rendered
 from restow.cloudprofile.validation.images import complete_image, complete_version, image_version
-from restow.cloudprofile.validation.supported import VersionKey
 from restow.cloudprofile.validation.versions import expirable, turned_unavailable
 from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages_or_none
 

@@ -23,6 +23,7 @@ from restow.cloudprofile.findings import (
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
+    VersionKey,
     by_name,
     image_versions,
     kubernetes_versions,
@@ -32,7 +33,7 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.validation.formats import label_key_fault, label_value_fault, part_name_fault, subdomain_fault
 from restow.cloudprofile.validation.images import complete_images, images_in
 from restow.cloudprofile.validation.machines import bastion, complete_machine_types, machine_types_in, volume_types_in
-from restow.cloudprofile.validation.supported import VersionKey, supported_once
+from restow.cloudprofile.validation.supported import supported_once
 from restow.cloudprofile.validation.versions import kubernetes, kubernetes_versions_in, turned_unavailable
 
 __all__ = [

@@ -15,18 +15,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
 
 from restow.cloudprofile.findings import Remark, ValidationWarning, forbidden
-from restow.cloudprofile.objects import Object, by_name, by_version, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.objects import (
+    Object,
+    VersionKey,
+    by_name,
+    by_version,
+    image_versions,
+    kubernetes_versions,
+    machine_images,
+)
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, number_or_none, stages_or_none
 from restow.cloudprofile.versions.semver import SemanticVersion
 
-__all__ = ["VersionKey", "supported_once"]
+__all__ = ["supported_once"]
 
-
-VersionKey: TypeAlias = tuple[str, str]
-"""A version of a profile: the name of its machine image, empty for Kubernetes, and the version as spelled."""
 
 _MOST_OTHERS = 10  # named for one version
 

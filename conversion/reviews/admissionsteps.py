@@ -50,7 +50,7 @@ from restow.conversion.model.values import ABSENT, Json, canonical, plain, same
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
 from restow.conversion.stash.annotation import parse_stash
 
-__all__ = ["refuse_kept", "restore_owners", "restore_stash"]
+__all__ = ["refuse_kept", "restore_owners", "restore_stash", "with_owners"]
 
 _ALLOWED: Final = AdmissionResponse()
 
@@ -79,7 +79,7 @@ def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: boo
     if stored_status:
         sent = _with_status_of(shown, sent)
     restored = graph.convert(_annotated(sent, key, stash), here)
-    return AdmissionResponse(patch=tuple(json_patch(new, _with_owners(graph, old, restored))))
+    return AdmissionResponse(patch=tuple(json_patch(new, with_owners(graph, old, restored))))
 
 
 def _annotations(obj: Json) -> Json:
@@ -98,7 +98,7 @@ def _with_status_of(stored: Json, obj: Json) -> Json:
     return {**others, "status": stored["status"]} if "status" in stored else others
 
 
-def _with_owners(graph: Graph, old: Json, restored: Json) -> Json:
+def with_owners(graph: Graph, old: Json, restored: Json) -> Json:
     """Return a restored object; fields that did not change keep the owners that they had in the old object."""
     before, after = ((obj.get("metadata") or {}).get("managedFields") or [] for obj in (old, restored))
 

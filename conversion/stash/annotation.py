@@ -2,7 +2,8 @@
 
     {"format": 1, "kept": {VERSION: {PATH: entry}}, "dropped": 2, "was": …}
 
-``VERSION`` is the version that has the field. A conversion keeps the entries of versions that it does not reach.
+``VERSION`` is the version that has the field. A conversion keeps the entries of versions that it does not reach, so an
+admission step may keep entries of its own under a name that is no version (``section``, ``with_section``).
 ``PATH`` is a path in that version. ``dropped`` counts lost entries: those that exceeded the budget, and those of list
 items without keys that could not be matched after an edit. The count stays when no entry is left, because a loss in a
 stored object must leave a trace. ``was`` describes the metadata before the annotation was added, if adding it changed
@@ -30,7 +31,9 @@ __all__ = [
     "Stash",
     "parse_stash",
     "seal",
+    "section",
     "unseal",
+    "with_section",
 ]
 
 
@@ -109,6 +112,25 @@ def unseal(obj: Json, key: str) -> tuple[Json, Stash | None]:
     _put_back(obj["metadata"], "annotations", annotations, was)
     _put_back(obj, "metadata", obj["metadata"], was)
     return obj, stash
+
+
+def section(obj: Json, key: str, name: str) -> Entries:
+    """Return the entries that an object's stash keeps under a name; empty if there are none, or no stash."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    parsed = parse_stash(annotations.get(key))
+    return {} if parsed is None else parsed[0].kept.get(name, {})
+
+
+def with_section(obj: Json, key: str, name: str, entries: Entries, budget: int) -> Json:
+    """Return an object whose stash keeps these entries under a name; a stash of a foreign format stays as it is."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    found, stash = unseal(obj, key) if key in annotations else (obj, None)
+    if stash is not None and stash.foreign:
+        return obj
+    changed, stash = {**found}, stash or Stash()
+    stash.put(name, entries)
+    seal(changed, key, stash, budget)
+    return changed
 
 
 def _put_back(parent: Json, name: str, value: Json, was: Json) -> None:

@@ -164,5 +164,5 @@ async def test_an_edit_of_an_image_version(family: Family, name: str, loses_stas
     ]
     assert [warning for warning in spoken(reply) if warning.startswith("ubuntu")] == [
         "ubuntu 1.0.0: classification stays supported, by its lifecycle; change lifecycle at v1beta2",
-        "ubuntu 1.0.0: removed from its lifecycle, for starting after expirationDate: deprecated",
+        "ubuntu 1.0.0: set aside until expirationDate is later or removed: deprecated",
     ]

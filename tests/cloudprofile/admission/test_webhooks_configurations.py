@@ -42,13 +42,15 @@ def test_all_versions_reach_the_steps_of_the_hub() -> None:
 
 
 def test_old_clients_are_looked_at_first_and_stashes_restored_before_defaults() -> None:
-    """After an earlier patch the steps for old clients would no longer see the object as the client sent it."""
+    """The steps for old clients would see an earlier patch, and what v1beta1 hides would be missed in a lost stash."""
     mutating = webhook_configurations("x", lambda path: {"url": path})[0]["webhooks"]
     names = [each["name"].partition(".")[0] for each in mutating]
     assert names == [
         "cloudprofile-old-clients",
         "namespacedcloudprofile-old-clients",
         "conversion-stash",
+        "cloudprofile-hidden",
+        "namespacedcloudprofile-hidden",
         "cloudprofile-capabilities",
         "shoot-reference",
         "shoot-defaults",

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from restow.cloudprofile.conversions import graph
+from restow.cloudprofile.conversions import graph, with_displaced, with_unseen
 from restow.cloudprofile.versions.lifecycle import status_of
 from restow.conversion import Graph
 from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource
@@ -93,8 +93,11 @@ def without_stash(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
 
 
-def replaced(stored: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-    """Return the object that an API server stores when a client of v1beta1 replaces one, admission included."""
+def replaced(stored: dict[str, Any], sent: dict[str, Any], now: datetime | None = None) -> dict[str, Any]:
+    """Return the object that an API server stores when a client of v1beta1 replaces one, the restored stash included.
+
+    With a time, also what admission restores of versions and stages that v1beta1 does not show.
+    """
     request = AdmissionRequest(
         uid="u",
         kind=GroupVersionKind(GROUP, "v1beta2", stored["kind"]),
@@ -107,6 +110,9 @@ def replaced(stored: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
     admitted = dict(up(sent))
     for operation in restore_stash(conversions(), request, stored_status=True).patch:
         admitted = _patched(admitted, operation["path"].split("/")[1:], operation)
+    if now is not None:
+        complete, _ = with_unseen(stored, admitted, now)
+        admitted = dict(with_displaced(conversions(), stored, complete))
     # The server converts to the request's version, keeps the stored status, and encodes at the storage version.
     at_request = {name: value for name, value in down(admitted).items() if name != "status"}
     shown = down(stored)

@@ -92,7 +92,7 @@ ROWS: list[Any] = [
         "1.29.0",
         {"classification": "preview", "expirationDate": day("2025-05-01")},
         [stage("preview"), stage("expired", "2025-05-01")],
-        ["Kubernetes 1.29.0: removed from its lifecycle, for starting after expirationDate: deprecated"],
+        ["Kubernetes 1.29.0: set aside until expirationDate is later or removed: deprecated"],
         id="expiration-added-before-a-stage",
     ),
     pytest.param(
@@ -113,7 +113,7 @@ ROWS: list[Any] = [
         "1.28.0",
         {**SHOWN, "expirationDate": day("2025-03-01")},
         [*FULL[:2], stage("expired", "2025-03-01")],
-        ["Kubernetes 1.28.0: removed from its lifecycle, for starting after expirationDate: deprecated"],
+        ["Kubernetes 1.28.0: set aside until expirationDate is later or removed: deprecated"],
         id="expiration-moved-before-a-stage",
     ),
     pytest.param("1.28.0", {"classification": "supported"}, FULL[:3], [], id="expiration-removed"),
@@ -121,7 +121,7 @@ ROWS: list[Any] = [
         "1.29.0",
         {"classification": "supported", "expirationDate": day("2025-05-01")},
         [stage("supported"), stage("expired", "2025-05-01")],
-        ["Kubernetes 1.29.0: removed from its lifecycle, for starting after expirationDate: deprecated"],
+        ["Kubernetes 1.29.0: set aside until expirationDate is later or removed: deprecated"],
         id="both",
     ),
     pytest.param(
@@ -279,7 +279,7 @@ def test_an_edit_of_an_image_version() -> None:
     assert replaced(stored, without_stash(sent))["spec"]["machineImages"] == wanted
     assert edit_warnings(conversions(), stored, sent) == [
         "suse 1: classification stays supported, by its lifecycle; change lifecycle at v1beta2",
-        "suse 1: removed from its lifecycle, for starting after expirationDate: deprecated",
+        "suse 1: set aside until expirationDate is later or removed: deprecated",
     ]
 
 

@@ -140,7 +140,7 @@ EDITS: list[Any] = [
     pytest.param(
         {"expirationDate": "2024-01-01T00:00:00Z"},
         [MOVED[0], stage("expired", "2024-01-01")],
-        ["Kubernetes 1.18.0: removed from its lifecycle, for starting after expirationDate: deprecated"],
+        ["Kubernetes 1.18.0: set aside until expirationDate is later or removed: deprecated"],
         id="moved-before-a-stage",
     ),
     pytest.param({}, MOVED[:2], [], id="removed"),
