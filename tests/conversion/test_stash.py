@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from restow.conversion import Graph, Registry, rules
-from restow.conversion.stash.annotation import FORMAT
+from restow.conversion.stash.annotation import FORMAT, section, with_section
 from restow.crds import Crd
 
 GROUP = "stash.example.dev"
@@ -452,3 +452,16 @@ def test_a_hidden_item_that_the_schema_refuses_stays_away() -> None:
     text = json.dumps({"format": 1, "kept": {"v2": {".spec.items": entry}}})
     stored = graph.convert(thing({"items": [{"id": "1"}]}, V1, annotations={KEY: text}), V2)
     assert stored["spec"]["items"] == [{"id": "1"}, {"id": "2", "size": 7}]
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"other": "x"}])
+def test_entries_of_an_admission_step_travel_with_the_object(annotations: Any) -> None:
+    """What a step keeps would be lost by the next read and write, or would leave a trace when it is taken out again."""
+    metadata = {"name": "a"} | ({} if annotations is None else {"annotations": annotations})
+    stored = {"apiVersion": V2, "kind": "Thing", "metadata": metadata, "spec": {"images": ["x", "y"]}}
+    kept = with_section(stored, KEY, "step", {"place": {"a": 1}}, 1024)
+    assert section(stored, KEY, "step") == {}
+    shown = GRAPH.convert(kept, V1)
+    assert section(shown, KEY, "step") == {"place": {"a": 1}}
+    assert GRAPH.convert(shown, V2) == kept
+    assert with_section(kept, KEY, "step", {}, 1024) == stored
