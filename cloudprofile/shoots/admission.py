@@ -17,6 +17,7 @@ from restow.cloudprofile.findings import ValidationFinding, ValidationWarning, d
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
+    by_name,
     by_version,
     is_deleting,
     kubernetes_versions,
@@ -25,7 +26,7 @@ from restow.cloudprofile.objects import (
     workers,
 )
 from restow.cloudprofile.shoots.defaulting import DefaultedShoot, default_shoot
-from restow.cloudprofile.shoots.machineimages import find_image_version
+from restow.cloudprofile.shoots.machineimages import find_image_version, is_in_place
 from restow.cloudprofile.shoots.places import place_findings
 from restow.cloudprofile.shoots.profile import (
     ShootProfiles,
@@ -83,8 +84,22 @@ def shoot_findings(
         return (invalid("spec.cloudProfile", f"{reference} not found"),)
     if old is not None and (found := transition_findings(old, shoot, profiles)):
         return found
-    wrong = (*window_findings(shoot, old), *skew_findings(shoot, old))
+    wrong = (*window_findings(shoot, old), *skew_findings(shoot, old), *_strategy_findings(shoot, old))
     return (*wrong, *denied((*version_findings(shoot, old, offer, now), *place_findings(shoot, old, offer))))
+
+
+def _strategy_findings(shoot: Object, old: Object | None) -> Iterator[ValidationFinding]:
+    """Yield a finding for each worker pool that begins, or ceases, to update its machines in place."""
+    had = by_name(workers(old or {}))
+    for index, worker in enumerate(workers(shoot)):
+        before = had.get(worker.get("name") or "")
+        if before is not None and is_in_place(worker) != is_in_place(before):
+            yield invalid(
+                f"spec.provider.workers[{index}].updateStrategy",
+                "a worker pool cannot change between AutoRollingUpdate and AutoInPlaceUpdate or ManualInPlaceUpdate: "
+                "add another pool",
+                worker.get("updateStrategy"),
+            )
 
 
 def _is_unchanged(shoot: Object, old: Object | None) -> bool:

@@ -17,10 +17,14 @@ from typing import Any, Final
 
 from tests.peers.oracle import Project, installed
 
-__all__ = ["GARDENER", "Gardener", "gardener"]
+__all__ = ["GARDENER", "Gardener", "Panicked", "gardener"]
 
 GARDENER: Final = Project("gardener", folder=Path(__file__).parent / "program")
 """github.com/gardener/gardener, at the version that ``program/go.mod`` pins."""
+
+
+class Panicked(AssertionError):
+    """Gardener's code panicked; its API server answers 500 then."""
 
 
 class Gardener:
@@ -33,7 +37,8 @@ class Gardener:
         """Return what a function answers at a time (2000 or later).
 
         Raises:
-            AssertionError: the program cannot make sense of what is given, or Gardener's code panicked.
+            Panicked: Gardener's code panicked.
+            AssertionError: the program cannot make sense of what is given.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -43,7 +48,9 @@ class Gardener:
         line = self._process.stdout.readline()
         assert line, f"Gardener's program ended with status {self._process.wait()}."
         said = json.loads(line)
-        assert "error" not in said and "panic" not in said, said
+        if "panic" in said:
+            raise Panicked(said["panic"])
+        assert "error" not in said, said
         return said.get("answer")
 
     def close(self) -> None:

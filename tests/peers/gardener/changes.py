@@ -16,9 +16,21 @@ from restow.cloudprofile.profiles.defaults import defaulted
 from tests.cloudprofile.served import Answer, decoded
 from tests.peers.gardener import ours
 from tests.peers.gardener.asking import Gardener
-from tests.peers.gardener.compared import TICK, Difference, clean, sparse, unequal
+from tests.peers.gardener.compared import (
+    TICK,
+    Difference,
+    clean,
+    is_of_schema,
+    judged,
+    judged_child,
+    judged_shoot,
+    maintained,
+    rendered,
+    sparse,
+    unequal,
+)
 
-__all__ = ["ChangeScenario", "change_differences", "kept"]
+__all__ = ["ChangeScenario", "MoveScenario", "change_differences", "kept", "move_differences"]
 
 Document = dict[str, Any]
 
@@ -31,8 +43,7 @@ class ChangeScenario:
         profile, becomes: a CloudProfile, and what replaces it.
         child, child_becomes: a NamespacedCloudProfile of it, and what replaces that.
         users: Shoots of either, and of another profile.
-        family: CloudProfiles and NamespacedCloudProfiles, rendered, between which ``moved`` goes.
-        shoot, moved: a Shoot, and what replaces it.
+        shoot, shoot_becomes: a Shoot of the CloudProfile, and what replaces it.
         now: the time.
     """
 
@@ -41,6 +52,21 @@ class ChangeScenario:
     child: Document
     child_becomes: Document
     users: Sequence[Document]
+    shoot: Document
+    shoot_becomes: Document
+    now: datetime
+
+
+@dataclass(frozen=True)
+class MoveScenario:
+    """What is asked about a Shoot that leaves its profile.
+
+    Attributes:
+        family: CloudProfiles and NamespacedCloudProfiles, rendered, between which ``moved`` goes.
+        shoot, moved: a Shoot, and what replaces it.
+        now: the time.
+    """
+
     family: Sequence[Document]
     shoot: Document
     moved: Document
@@ -52,7 +78,38 @@ def change_differences(gardener: Gardener, asked: ChangeScenario) -> Iterator[Di
     yield from _protected(gardener, asked)
     yield from _protected_child(gardener, asked)
     yield from _synchronised(gardener, asked)
-    yield from _moved(gardener, asked)
+    yield from rendered(gardener, asked.becomes, asked.child_becomes, asked.now)
+    yield from _changed_child(gardener, asked)
+    accepted = _accepted(gardener, asked.profile, asked.now)
+    if accepted is not None and _differs(asked.shoot_becomes, asked.shoot):  # row unchanged-spec
+        yield from judged_shoot(gardener, asked.shoot_becomes, asked.shoot, asked.profile, accepted, asked.now)
+    if _differs(asked.becomes, asked.profile):  # row unchanged-spec
+        accepted = yield from judged(gardener, asked.becomes, asked.profile, asked.now)
+        if accepted is not None:
+            yield from maintained(gardener, asked.shoot, asked.becomes, asked.now)
+
+
+def _accepted(gardener: Gardener, profile: Document, now: datetime) -> Any:
+    """Return a CloudProfile as Gardener stores it, None if it refuses it."""
+    return gardener.ask("profile", {"new": profile, "whole": True}, now + TICK).get("object")
+
+
+def _differs(new: Document, old: Document) -> bool:
+    """Whether a request changes a spec, except for defaults of the schema."""
+    return bool(decoded(ours.at_hub(new))["spec"] != decoded(ours.at_hub(old))["spec"])
+
+
+def _changed_child(gardener: Gardener, asked: ChangeScenario) -> Iterator[Difference]:
+    """Compare the verdicts on a change of a NamespacedCloudProfile; its parent may have changed before."""
+    if "'lifecycle'" in repr([asked.profile["spec"], asked.becomes["spec"]]):
+        return  # row override-of-stages
+    before = sparse(asked.profile, asked.child)
+    shown = gardener.ask("render", {"parent": asked.profile, "child": before}, asked.now)
+    old = {**before, "status": {"cloudProfileSpec": shown}}
+    for parent in (asked.profile, asked.becomes):
+        accepted = _accepted(gardener, parent, asked.now)
+        if accepted is not None and _differs(sparse(parent, asked.child_becomes), before):  # row unchanged-spec
+            yield from judged_child(gardener, asked.child_becomes, old, parent, accepted, asked.now)
 
 
 #: What must not be taken away, or be added, and by whom it is used.
@@ -77,6 +134,8 @@ def kept(text: str) -> set[Kept]:
 
 
 def _compared(label: str, said: Mapping[str, Any], answer: Answer, only_ours: set[Kept]) -> Iterator[Difference]:
+    if is_of_schema(answer):
+        return  # row schema-first
     theirs, found = kept(said["said"]), kept(answer.refusal)
     for each in sorted(theirs - found):
         yield Difference(f"{label}: only Gardener keeps {each}", said["said"], answer.refusal)
@@ -123,7 +182,7 @@ def _protected_child(gardener: Gardener, asked: ChangeScenario) -> Iterator[Diff
 def _synchronised(gardener: Gardener, asked: ChangeScenario) -> Iterator[Difference]:
     new, old = asked.becomes, asked.profile
     answer = ours.sent(new, old, [], asked.now)
-    if answer.stored is None or decoded(ours.at_hub(new))["spec"] == decoded(ours.at_hub(old))["spec"]:
+    if answer.stored is None or not _differs(new, old):
         return  # a spec that stays as it is, but for defaults of the schema, is in step already
     said = gardener.ask("synchronise", {"new": new, "old": old}, asked.now + TICK)
     stored = ours.at_hub({**said, "apiVersion": new["apiVersion"], "kind": new["kind"]})["spec"]
@@ -132,9 +191,8 @@ def _synchronised(gardener: Gardener, asked: ChangeScenario) -> Iterator[Differe
         yield from unequal(f"synchronise: {name}", one, other)
 
 
-def _moved(gardener: Gardener, asked: ChangeScenario) -> Iterator[Difference]:
-    if asked.moved["spec"]["cloudProfile"] == asked.shoot["spec"]["cloudProfile"]:
-        return
+def move_differences(gardener: Gardener, asked: MoveScenario) -> Iterator[Difference]:
+    """Yield in what the two differ about the move of a Shoot, and no row of the table explains."""
     profiles = [each for each in asked.family if each["kind"] == "CloudProfile"]
     children = [each for each in asked.family if each["kind"] == "NamespacedCloudProfile"]
     before = asked.shoot["spec"]["cloudProfile"]

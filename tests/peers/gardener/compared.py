@@ -14,13 +14,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from restow.cloudprofile.capabilities import fill_architectures
+from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images
 from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.versions.semver import parse
 from tests.cloudprofile.served import Answer
 from tests.peers.gardener import ours
 from tests.peers.gardener.asking import Gardener
 
-__all__ = ["TICK", "Difference", "Scenario", "clean", "differences", "fields", "sparse", "unequal"]
+__all__ = [
+    "TICK",
+    "Difference",
+    "Scenario",
+    "clean",
+    "differences",
+    "fields",
+    "is_of_schema",
+    "judged",
+    "judged_child",
+    "judged_shoot",
+    "maintained",
+    "rendered",
+    "sparse",
+    "unequal",
+]
 
 Document = dict[str, Any]
 Finding = tuple[str, str]
@@ -64,12 +80,12 @@ def differences(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
     yield from _lifecycle(gardener, asked)
     yield from _targets(gardener, asked)
     yield from _window(gardener, asked)
-    yield from _rendered(gardener, asked)
-    accepted = yield from _profile(gardener, asked)
+    yield from rendered(gardener, asked.profile, asked.child, asked.now)
+    accepted = yield from judged(gardener, asked.profile, None, asked.now)
     if accepted is not None:
         yield from _namespaced(gardener, asked, accepted)
-        yield from _shoot(gardener, asked)
-        yield from _maintained(gardener, asked)
+        yield from judged_shoot(gardener, asked.shoot, None, asked.profile, accepted, asked.now)
+        yield from maintained(gardener, asked.running, asked.profile, asked.now)
 
 
 TICK: Final = timedelta(microseconds=1)  # of the row start-counts: what begins now, Gardener sees in a moment
@@ -95,25 +111,25 @@ def _next_change(gardener: Gardener, spec: Document, said: Document) -> str | No
     return None
 
 
-def _available(gardener: Gardener, asked: Scenario) -> Document:
-    """Return the profile without what is not available yet: row unavailable-target."""
-    spec = asked.profile["spec"]
-    said = gardener.ask("lifecycle", spec, asked.now + TICK)
-    kubernetes = _kept(spec["kubernetes"]["versions"], said["kubernetes"])
+def _available(gardener: Gardener, profile: Document, now: datetime) -> Document:
+    """Return a profile without what is not available yet: row unavailable-target."""
+    spec = profile["spec"]
+    said = gardener.ask("lifecycle", spec, now + TICK)
+    kubernetes = _kept(kubernetes_versions(spec), said["kubernetes"])
     images = [
         {**image, "versions": _kept(image["versions"], classes)}
-        for image, classes in zip(spec["machineImages"], said["images"], strict=True)
+        for image, classes in zip(machine_images(spec), said["images"], strict=True)
     ]
-    return {**asked.profile, "spec": {**spec, "kubernetes": {"versions": kubernetes}, "machineImages": images}}
+    return {**profile, "spec": {**spec, "kubernetes": {"versions": kubernetes}, "machineImages": images}}
 
 
-def _kept(versions: Sequence[Document], classes: Sequence[str]) -> list[Document]:
+def _kept(versions: Sequence[Any], classes: Sequence[str]) -> list[Document]:
     return [version for version, at in zip(versions, classes, strict=True) if at != "unavailable"]
 
 
-def _classes(gardener: Gardener, asked: Scenario) -> Mapping[str, str]:
-    versions = asked.profile["spec"]["kubernetes"]["versions"]
-    said = gardener.ask("lifecycle", {"kubernetes": {"versions": versions}}, asked.now + TICK)["kubernetes"]
+def _classes(gardener: Gardener, profile: Document, now: datetime) -> Mapping[str, str]:
+    versions = kubernetes_versions(profile["spec"])
+    said = gardener.ask("lifecycle", {"kubernetes": {"versions": versions}}, now + TICK)["kubernetes"]
     return {version["version"]: at for version, at in zip(versions, said, strict=True)}
 
 
@@ -127,14 +143,14 @@ def _is_supported_first(classes: Mapping[str, str], gardener: str, restow: str) 
 
 
 def _targets(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
-    there = _available(gardener, asked)["spec"]["kubernetes"]["versions"]
+    there = _available(gardener, asked.profile, asked.now)["spec"]["kubernetes"]["versions"]
     said = gardener.ask("targets", {"versions": there, "current": asked.current}, asked.now + TICK)
     said = {name: "" if version.startswith("error") else version for name, version in said.items()}
     # Gardener's maintenance takes the automatic target first, as restow's functions do by themselves.
     said["next minor"] = said["patch"] or said["next minor"]
     said["next major"] = said["minor"] or said["next major"]
-    classes = _classes(gardener, asked)
-    for name, target in ours.targets(asked.profile["spec"]["kubernetes"]["versions"], asked.current, asked.now).items():
+    classes = _classes(gardener, asked.profile, asked.now)
+    for name, target in ours.targets(kubernetes_versions(asked.profile["spec"]), asked.current, asked.now).items():
         if said[name] != target and not _is_supported_first(classes, said[name], target):
             yield Difference(f"targets: {name}", said[name], target)
 
@@ -164,9 +180,10 @@ def _later(time: str) -> str:
     return f"{at:%H%M%S}{time[6:]}"
 
 
-def _rendered(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
-    parent, child = _plain(asked.profile), sparse(asked.profile, asked.child)
-    said = gardener.ask("render", {"parent": parent, "child": child}, asked.now)
+def rendered(gardener: Gardener, profile: Document, project: Document, now: datetime) -> Iterator[Difference]:
+    """Yield what differs in the profile that a project's makes of its parent."""
+    parent, child = _plain(profile), sparse(profile, project)
+    said = gardener.ask("render", {"parent": parent, "child": child}, now)
     found = ours.merged(parent, child)
     # What Gardener writes out for every version and type, restow does for what the project touches.
     whole = ours.at_hub({**parent, "spec": said})["spec"]
@@ -180,21 +197,21 @@ def _plain(profile: Document) -> Document:
         return {name: value for name, value in item.items() if name != "lifecycle"}
 
     spec = profile["spec"]
-    images = [{**image, "versions": [*map(version, image["versions"])]} for image in spec["machineImages"]]
-    kubernetes = {"versions": [*map(version, spec["kubernetes"]["versions"])]}
+    images = [{**image, "versions": [*map(version, image["versions"])]} for image in machine_images(spec)]
+    kubernetes = {"versions": [*map(version, kubernetes_versions(spec))]}
     return {**profile, "spec": {**spec, "kubernetes": kubernetes, "machineImages": images}}
 
 
 def sparse(profile: Document, child: Document) -> Document:
     """Return the child with overrides as Gardener admits them: a date and nothing else; row override-says-nothing."""
     parent, spec = profile["spec"], child["spec"]
-    listed = {version["version"] for version in parent["kubernetes"]["versions"]}
+    listed = {version["version"] for version in kubernetes_versions(parent)}
     kubernetes = [
         {"version": version["version"], "expirationDate": version["expirationDate"]}
         for version in (spec.get("kubernetes") or {}).get("versions") or ()
         if version.get("expirationDate") and version["version"] in listed
     ]
-    known = {image["name"]: {each["version"] for each in image["versions"]} for image in parent["machineImages"]}
+    known = {image["name"]: {each["version"] for each in image["versions"]} for image in machine_images(parent)}
     images = [
         {
             **image,
@@ -268,13 +285,24 @@ _LEADING: Final = {
     ("Required", "spec.kubernetes.versions[].lifecycle[]"),
     ("Required", "spec.machineImages[].versions[].lifecycle[]"),
 }
+#: Row sections-left-out.
+_SECTIONS: Final = {("Required", f"spec.{name}") for name in ("type", "regions", "machineTypes", "machineImages")}
+_FILLED: Final = {
+    ("NotSupported", "spec.machineImages[].versions[].architectures[]"),
+    ("NotSupported", "spec.machineTypes[].architecture"),
+}
+#: Row delete-expired.
+_DELETED: Final = ("Forbidden", "spec.kubernetes.versions")
 
 
-def _profile(gardener: Gardener, asked: Scenario) -> Any:
-    """Yield the differences of a creation; return the object as Gardener stores it, None if it refuses."""
-    new = asked.profile
-    said = gardener.ask("profile", {"new": new, "whole": True}, asked.now + TICK)  # row drop-on-create
-    answer = ours.sent(new, None, [], asked.now)
+def judged(gardener: Gardener, new: Document, old: Document | None, now: datetime) -> Any:
+    """Yield the differences of a request for a CloudProfile that nobody uses.
+
+    Return the object as Gardener stores it, None if it refuses.
+    """
+    label = "profile" if old is None else "changed profile"
+    said = gardener.ask("profile", {"new": new, "old": old, "whole": True}, now + TICK)  # row drop-on-create
+    answer = ours.sent(new, old, [], now)
     found, told = fields(said), ours.reasons(answer)
     found -= _LATEST
     if "no image with classification supported" in repr(said["findings"]):  # row bastion-unclassified
@@ -284,58 +312,112 @@ def _profile(gardener: Gardener, asked: Scenario) -> Any:
     if "supported and arch" in answer.refusal and new["spec"].get("machineCapabilities"):  # row bastion-architecture
         told -= _BASTION_IMAGE - found
     found -= _LEADING - told  # row leading-starts
-    found -= _VERSIONS  # rows supported-once and policy-order
-    told -= _VERSIONS
-    yield from _verdicts("profile", found, told, said, answer)
+    if any("capabilityFlavors" in field or ".capabilities" in field for _, field in told):  # row named-once
+        found -= _FILLED
+    found -= {each for each in _SECTIONS - told if not _has(old, each[1])}  # row sections-left-out
+    found -= _VERSIONS  # rows supported-once, policy-order and past-on-update
+    told -= {*_VERSIONS, _DELETED}
+    found |= _turned({(each["field"], each["detail"]) for each in said["findings"] or ()})
+    told |= _turned({(each.field, each.detail) for each in answer.findings})
+    yield from _verdicts(label, found, told, said, answer)
     if said["findings"]:
         return None
     if answer.stored is not None:
         stored = ours.at_hub({**said["object"], "apiVersion": new["apiVersion"], "kind": new["kind"]})["spec"]
         for name in ("machineTypes", "machineImages"):
             one, other = (clean(defaulted(spec)).get(name) for spec in (stored, answer.stored["spec"]))
-            yield from unequal(f"profile: stored {name}", one, other)
+            yield from unequal(f"{label}: stored {name}", one, other)
     return said["object"]
+
+
+def _has(obj: Document | None, path: str) -> bool:
+    return bool(obj and obj["spec"].get(path.removeprefix("spec.")))
+
+
+def _turned(details: set[Finding]) -> set[Finding]:
+    """Return the lists with a version that would become unavailable; others are refused at the same fields."""
+    return {("Unavailable", _INDEX.sub("[]", field)) for field, detail in details if "turned unavailable" in detail}
 
 
 def _verdicts(
     label: str, gardener: set[Finding], restow: set[Finding], said: Document, answer: Answer
 ) -> Iterator[Difference]:
-    if answer.refusal.partition(" is ")[0].isalpha() and gardener:
-        return  # the schema, which ends the answer at once: row schema-first
+    if is_of_schema(answer) and gardener:
+        return  # row schema-first
     for found in sorted(gardener - restow):
         yield Difference(f"{label}: only Gardener: {found}", said.get("findings") or said.get("said"), answer.refusal)
     for found in sorted(restow - gardener):
         yield Difference(f"{label}: only restow: {found}", said.get("findings") or said.get("said"), answer.refusal)
 
 
+def is_of_schema(answer: Answer) -> bool:
+    """Whether the schema refuses a request, which ends the answer at once."""
+    return answer.refusal.partition(" is ")[0].isalpha()
+
+
 def _namespaced(gardener: Gardener, asked: Scenario, accepted: Document) -> Iterator[Difference]:
-    """Compare whether a child is admitted; Gardener names the first reason only."""
-    parent = {**accepted, "apiVersion": asked.profile["apiVersion"], "kind": "CloudProfile"}
-    if "'lifecycle'" in repr(parent["spec"]):
-        return  # row override-of-stages
-    child = sparse(asked.profile, asked.child)
-    said = gardener.ask("namespaced", {"new": child, "parent": parent, "whole": True}, asked.now + TICK)
-    answer = ours.sent(child, None, [asked.profile], asked.now)
+    if "'lifecycle'" not in repr(accepted["spec"]):  # row override-of-stages
+        yield from judged_child(gardener, asked.child, None, asked.profile, accepted, asked.now)
+
+
+def judged_child(
+    gardener: Gardener, project: Document, old: Document | None, profile: Document, accepted: Document, now: datetime
+) -> Iterator[Difference]:
+    """Compare whether a NamespacedCloudProfile is admitted; Gardener names the first reason only.
+
+    ``accepted`` is the parent as Gardener stores it, ``old`` has a status.
+    """
+    label = "namespaced" if old is None else "changed namespaced"
+    parent = {**accepted, "apiVersion": profile["apiVersion"], "kind": "CloudProfile"}
+    child = sparse(profile, project)
+    said = gardener.ask("namespaced", {"new": child, "old": old, "parent": parent, "whole": True}, now + TICK)
+    answer = ours.sent(child, old, [profile], now)
+    if not child["spec"].get("parent") and answer.allowed and fields(said) <= _PARENT:
+        return  # row parent-left-out
     found, told = fields(said), ours.reasons(answer)
     once = {(kind, f"status.cloudProfileSpec{field[4:]}") for kind, field in _VERSIONS} | _VERSIONS
+    found -= _STRATEGY - told
+    if said["code"] and answer.allowed and not found and fields(said) == _STRATEGY:
+        return  # row strategy-override
     if said["code"] and answer.allowed and not (found and found <= _LATEST | _SPARSE | once):
-        yield Difference("namespaced: only Gardener refuses", said["findings"] or said["said"], "")
+        yield Difference(f"{label}: only Gardener refuses", said["findings"] or said["said"], "")
     elif not said["code"] and not answer.allowed and not told <= once:
-        yield Difference("namespaced: only restow refuses", said, answer.refusal)
+        yield Difference(f"{label}: only restow refuses", said, answer.refusal)
 
 
-def _shoot(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
-    said = gardener.ask("shoot", {"new": asked.shoot, "profiles": [asked.profile]}, asked.now + TICK)
-    answer = ours.sent(asked.shoot, None, [asked.profile], asked.now)
+_STRATEGY: Final = {("Forbidden", "spec.machineImages[].updateStrategy")}
+_PARENT: Final = {("Required", "spec.parent.name"), ("NotSupported", "spec.parent.kind")}
+
+
+def judged_shoot(
+    gardener: Gardener, new: Document, old: Document | None, profile: Document, accepted: Document, now: datetime
+) -> Iterator[Difference]:
+    """Compare the verdicts on a request for a Shoot; ``accepted`` is its profile as Gardener stores it."""
+    label = "shoot" if old is None else "changed shoot"
+    stored = {**accepted, "apiVersion": profile["apiVersion"], "kind": "CloudProfile"}
+    if old is not None and _lost_its_type(old, profile):
+        return  # row type-gone
+    if old is not None and gardener.ask("shoot", {"new": old, "old": old, "profiles": [stored]}, now)["code"] == 422:
+        return  # neither of the two stores such a Shoot
+    said = gardener.ask("shoot", {"new": new, "old": old, "profiles": [stored]}, now + TICK)
+    answer = ours.sent(new, old, [profile], now)
     found, told = fields(said), ours.reasons(answer)
-    if said["code"] == 403 and _EXPIRED_DEFAULT.search(said["said"]) and _left_open(asked.shoot):
+    if said["code"] == 403 and _EXPIRED_DEFAULT.search(said["said"]) and _left_open(new):
         return  # row default-active
-    if said["code"] == 403 and _NONE_FITS in said["said"] and _names_no_image(asked.shoot):
+    if said["code"] == 403 and _NONE_FITS in said["said"] and _names_no_image(new):
         return  # row default-fitting
     if said["code"] == 403 and told and answer.code == 403 and not _MUTATED.search(said["said"]):
-        yield from _verdicts("shoot", found, told, said, answer)
+        yield from _verdicts(label, found, told, said, answer)
     elif bool(said["code"]) != (not answer.allowed):
-        yield Difference(f"shoot: {'only Gardener' if said['code'] else 'only restow'} refuses", said, answer.refusal)
+        refused = f"{label}: {'only Gardener' if said['code'] else 'only restow'} refuses"
+        yield Difference(refused, said["findings"] or said["said"], answer.refusal)
+
+
+def _lost_its_type(shoot: Document, profile: Document) -> bool:
+    """Whether a profile with capabilities lacks the machine type of a pool."""
+    listed = {each["name"] for each in profile["spec"].get("machineTypes") or ()}
+    used = {pool["machine"]["type"] for pool in shoot["spec"]["provider"]["workers"]}
+    return bool(profile["spec"].get("machineCapabilities")) and not used <= listed
 
 
 _EXPIRED_DEFAULT: Final = re.compile(r"is expired, ")
@@ -358,31 +440,53 @@ def _left_open(shoot: Document) -> bool:
     )
 
 
-def _maintained(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
-    shoot, profile = asked.running, _available(gardener, asked)
-    spec, classes = asked.profile["spec"], _classes(gardener, asked)
-    version = shoot["spec"]["kubernetes"]["version"]
+_MAINTENANCES: Final = 3
+
+
+def maintained(gardener: Gardener, shoot: Document, profile: Document, now: datetime) -> Iterator[Difference]:
+    """Compare the versions of a Shoot after each of some maintenances."""
+    there, classes = _available(gardener, profile, now), _classes(gardener, profile, now)
+    for turn in range(_MAINTENANCES):
+        if _is_above(shoot) or _used(shoot) & _gone(profile, there):
+            return  # rows worker-above and unavailable-target: who is on such a version stays there
+        said = gardener.ask("maintain", {"shoot": shoot, "profile": there}, now + TICK)
+        found = ours.maintained(shoot, profile, now)
+        assert "failed" not in said, said
+        one, other = _versions(said["spec"]), _versions(found["spec"])
+        for place, target in other.items():
+            if one[place] != target and not (
+                "kube" in place and _is_supported_first(classes, one[place] or "", target or "")
+            ):
+                yield Difference(f"maintain {turn}: {place.partition(' ')[0]}", one, other)
+        if one != other or found["spec"] == shoot["spec"]:
+            return
+        shoot = {**shoot, "spec": found["spec"]}
+
+
+def _is_above(shoot: Document) -> bool:
+    """Whether a worker pool is above its control plane."""
+    version = parse(shoot["spec"]["kubernetes"]["version"])
     pools = shoot["spec"]["provider"]["workers"]
-    kubelets = [pool["kubernetes"]["version"] for pool in pools if "kubernetes" in pool]
-    if any(parse(kubelet) > parse(version) for kubelet in kubelets):
-        return  # row worker-above
-    used = {(None, each) for each in (version, *kubelets)}
-    used |= {(pool["machine"]["image"]["name"], pool["machine"]["image"]["version"]) for pool in pools}
-    gone = {(None, each) for each, at in classes.items() if at == "unavailable"}
-    for image, available in zip(spec["machineImages"], profile["spec"]["machineImages"], strict=True):
-        left = {each["version"] for each in available["versions"]}
-        gone |= {(image["name"], each["version"]) for each in image["versions"] if each["version"] not in left}
-    if used & gone:
-        return  # row unavailable-target: who is on such a version stays there
-    said = gardener.ask("maintain", {"shoot": shoot, "profile": profile}, asked.now + TICK)
-    found = ours.maintained(shoot, asked.profile, asked.now)
-    assert "failed" not in said, said
-    one, other = _versions(said["spec"]), _versions(found["spec"])
-    for place, target in other.items():
-        if one[place] != target and not (
-            "kube" in place and _is_supported_first(classes, one[place] or "", target or "")
-        ):
-            yield Difference(f"maintain: {place.partition(' ')[0]}", one, other)
+    return any(parse(pool["kubernetes"]["version"]) > version for pool in pools if "kubernetes" in pool)
+
+
+def _used(shoot: Document) -> set[tuple[str | None, str]]:
+    """Return the versions that a Shoot is on, with the names of images."""
+    pools = shoot["spec"]["provider"]["workers"]
+    kubelets = {(None, pool["kubernetes"]["version"]) for pool in pools if "kubernetes" in pool}
+    images = {(pool["machine"]["image"]["name"], pool["machine"]["image"]["version"]) for pool in pools}
+    return {(None, shoot["spec"]["kubernetes"]["version"])} | kubelets | images
+
+
+def _gone(profile: Document, there: Document) -> set[tuple[str | None, str]]:
+    """Return the versions of a profile that are not available yet."""
+    before, after = _listed(profile["spec"]), _listed(there["spec"])
+    return before - after
+
+
+def _listed(spec: Document) -> set[tuple[str | None, str]]:
+    images = {(image["name"], each["version"]) for image in machine_images(spec) for each in image_versions(image)}
+    return images | {(None, each["version"]) for each in kubernetes_versions(spec)}
 
 
 def _versions(spec: Document) -> dict[str, str | None]:

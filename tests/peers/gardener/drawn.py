@@ -15,18 +15,30 @@ from tests.peers.gardener.compared import Scenario
 
 __all__ = [
     "DAY_ONE",
+    "bastions",
     "children",
     "cloud_profiles",
-    "edits",
+    "image_numbers",
     "image_versions",
+    "images",
     "kubernetes_versions",
+    "leave_out",
     "lifecycles",
+    "limits",
+    "machine_types",
     "moments",
     "namespaced",
+    "numbers",
+    "regions",
     "scenarios",
     "shoots",
     "specs",
+    "stage_fields",
+    "unique",
+    "volume_types",
     "window_times",
+    "with_capabilities",
+    "workers",
 ]
 
 Document = dict[str, Any]
@@ -64,14 +76,14 @@ _legacy = st.fixed_dictionaries(
 )
 
 
-def _fields(*, gate: bool, broken: bool) -> st.SearchStrategy[Document]:
+def stage_fields(*, gate: bool, broken: bool) -> st.SearchStrategy[Document]:
     staged = st.integers(0, 11).flatmap(lambda one: _broken_lifecycles if broken and one == 0 else lifecycles())
     with_stages = staged.map(lambda stages: {"lifecycle": stages})
     return _legacy | with_stages if gate else _legacy
 
 
-_numbers = st.sampled_from(["1.30.1", "1.30.2", "1.30.3", "1.31.0", "1.31.1", "1.32.0", "1.33.1", "2.0.0"])
-_image_numbers = st.sampled_from(["1.0.0", "1.0.1", "1.1.0", "1.2.0", "2.0.0", "2.1", "3", "1.1.0-foo"])
+numbers = st.sampled_from(["1.30.1", "1.30.2", "1.30.3", "1.31.0", "1.31.1", "1.32.0", "1.33.1", "2.0.0"])
+image_numbers = st.sampled_from(["1.0.0", "1.0.1", "1.1.0", "1.1.0+b1", "1.2.0", "2.0.0", "2.1", "3", "1.1.0-foo"])
 _architectures = st.lists(st.sampled_from(["amd64", "arm64"]), min_size=1, max_size=2, unique=True)
 
 
@@ -79,7 +91,7 @@ def _merged(*parts: Document) -> Document:
     return {name: value for part in parts for name, value in part.items()}
 
 
-def _unique(items: st.SearchStrategy[Document], key: str, least: int = 0, most: int = 4) -> Any:
+def unique(items: st.SearchStrategy[Document], key: str, least: int = 0, most: int = 4) -> Any:
     return st.lists(items, min_size=least, max_size=most, unique_by=lambda item: item[key])
 
 
@@ -87,8 +99,8 @@ def kubernetes_versions(
     *, gate: bool = True, broken: bool = False, least: int = 0
 ) -> st.SearchStrategy[list[Document]]:
     """Kubernetes versions; of ``broken`` ones some lifecycles are refused."""
-    return _unique(
-        st.builds(_merged, _numbers.map(lambda number: {"version": number}), _fields(gate=gate, broken=broken)),
+    return unique(
+        st.builds(_merged, numbers.map(lambda number: {"version": number}), stage_fields(gate=gate, broken=broken)),
         "version",
         least,
         5,
@@ -114,11 +126,11 @@ def image_versions(
     *, gate: bool = True, broken: bool = False, least: int = 0, plain: bool = False
 ) -> st.SearchStrategy[list[Document]]:
     """Versions of a machine image; ``plain`` ones say nothing of what they run on."""
-    return _unique(
+    return unique(
         st.builds(
             _merged,
-            _image_numbers.map(lambda number: {"version": number}),
-            _fields(gate=gate, broken=broken),
+            image_numbers.map(lambda number: {"version": number}),
+            stage_fields(gate=gate, broken=broken),
             st.just({}) if plain else _runs_on,
         ),
         "version",
@@ -126,23 +138,23 @@ def image_versions(
     )
 
 
-def _images(versions: st.SearchStrategy[list[Document]], least: int = 0) -> Any:
+def images(versions: st.SearchStrategy[list[Document]], least: int = 0) -> Any:
     image = st.fixed_dictionaries(
         {"name": st.sampled_from(["ubuntu", "suse"]), "versions": versions},
         optional={"updateStrategy": st.sampled_from(["patch", "minor", "major"])},
     )
-    return _unique(image, "name", least, 2)
+    return unique(image, "name", least, 2)
 
 
-_machine_types = st.fixed_dictionaries(
+machine_types = st.fixed_dictionaries(
     {"name": st.sampled_from(["small", "large"]), "cpu": st.just("2"), "gpu": st.just("0"), "memory": st.just("4Gi")},
     optional={"architecture": st.sampled_from(["amd64", "arm64"]), "usable": st.booleans()},
 )
-_volume_types = st.fixed_dictionaries(
+volume_types = st.fixed_dictionaries(
     {"name": st.sampled_from(["fast", "slow"]), "class": st.sampled_from(["standard", "premium"])},
     optional={"usable": st.booleans(), "minSize": st.just("20Gi")},
 )
-_zones = _unique(
+_zones = unique(
     st.fixed_dictionaries(
         {"name": st.sampled_from(["a", "b"])},
         optional={"unavailableMachineTypes": st.just(["large"]), "unavailableVolumeTypes": st.just(["slow"])},
@@ -151,7 +163,7 @@ _zones = _unique(
     0,
     2,
 )
-_regions = _unique(
+regions = unique(
     st.fixed_dictionaries(
         {"name": st.sampled_from(["here", "there"])},
         optional={"zones": _zones, "accessRestrictions": st.just([{"name": "eu"}])},
@@ -160,7 +172,7 @@ _regions = _unique(
     1,
     2,
 )
-_limits = st.fixed_dictionaries({}, optional={"maxNodesTotal": st.integers(1, 9)})
+limits = st.fixed_dictionaries({}, optional={"maxNodesTotal": st.integers(1, 9)})
 
 
 @st.composite
@@ -169,41 +181,54 @@ def specs(draw: st.DrawFn, *, gate: bool = True, broken: bool = False) -> Docume
     spec = {
         "type": "local",
         "kubernetes": {"versions": draw(kubernetes_versions(gate=gate, broken=broken, least=1))},
-        "machineImages": draw(_images(image_versions(gate=gate, broken=broken, least=1), 1)),
-        "machineTypes": draw(_unique(_machine_types, "name", 1, 2)),
-        "regions": draw(_regions),
+        "machineImages": draw(images(image_versions(gate=gate, broken=broken, least=1), 1)),
+        "machineTypes": draw(unique(machine_types, "name", 1, 2)),
+        "regions": draw(regions),
     }
     if draw(st.booleans()):
-        spec["volumeTypes"] = draw(_unique(_volume_types, "name", 0, 2))
+        spec["volumeTypes"] = draw(unique(volume_types, "name", 0, 2))
     if draw(st.booleans()):
-        spec["limits"] = draw(_limits)
+        spec["limits"] = draw(limits)
     if draw(st.integers(0, 3)) == 0:
-        _with_capabilities(draw, spec)
+        with_capabilities(draw, spec)
     if draw(st.integers(0, 5)) == 0:
-        spec["bastion"] = draw(_bastions)
+        spec["bastion"] = draw(bastions)
+    if draw(st.integers(0, 9)) == 0:
+        leave_out(draw, spec)
     return spec
 
 
-_bastions = st.fixed_dictionaries(
+def leave_out(draw: st.DrawFn, spec: Document) -> None:
+    """Leave out a section of a spec, or all that is in it."""
+    name = draw(st.sampled_from(sorted(spec)))
+    if isinstance(spec[name], dict) and draw(st.booleans()):
+        spec[name] = {"versions": []} if name == "kubernetes" else {}
+    elif isinstance(spec[name], list) and draw(st.booleans()):
+        spec[name] = []
+    else:
+        del spec[name]
+
+
+bastions = st.fixed_dictionaries(
     {"machineType": st.fixed_dictionaries({"name": st.sampled_from(["small", "large"])})},
     optional={
         "machineImage": st.fixed_dictionaries(
-            {"name": st.sampled_from(["ubuntu", "suse"])}, optional={"version": _image_numbers}
+            {"name": st.sampled_from(["ubuntu", "suse"])}, optional={"version": image_numbers}
         ),
     },
 )
 
 
-def _with_capabilities(draw: st.DrawFn, spec: Document) -> None:
+def with_capabilities(draw: st.DrawFn, spec: Document) -> None:
     """Define capabilities, mostly so that everything agrees with them."""
     values = draw(_architectures)
     wrong = ["amd64", "arm64"] if draw(st.integers(0, 7)) == 0 else values
     spec["machineCapabilities"] = [{"name": "architecture", "values": values}]
-    for machine_type in spec["machineTypes"]:
+    for machine_type in spec.get("machineTypes", ()):
         machine_type.pop("architecture", None)
         if len(values) > 1 or draw(st.booleans()):
             machine_type["capabilities"] = {"architecture": [draw(st.sampled_from(wrong))]}
-    for image in spec["machineImages"]:
+    for image in spec.get("machineImages", ()):
         for version in image["versions"]:
             version.pop("architectures", None)
             if len(values) > 1 or draw(st.booleans()):
@@ -228,44 +253,31 @@ def namespaced(draw: st.DrawFn, *, gate: bool = False, broken: bool = False) -> 
     whole = image_versions(gate=gate, broken=broken)
     parts: Document = {
         "kubernetes": kubernetes_versions(gate=gate, broken=broken).map(lambda versions: {"versions": versions}),
-        "machineImages": _images(sparse | whole),
-        "machineTypes": _unique(_machine_types, "name", 0, 2),
-        "volumeTypes": _unique(_volume_types, "name", 0, 2),
-        "limits": _limits,
+        "machineImages": images(sparse | whole),
+        "machineTypes": unique(machine_types, "name", 0, 2),
+        "volumeTypes": unique(volume_types, "name", 0, 2),
+        "limits": limits,
     }
     for name, part in parts.items():
         if draw(st.booleans()):
             spec[name] = draw(part)
+    if draw(st.integers(0, 15)) == 0:
+        leave_out(draw, spec)
     return _object("NamespacedCloudProfile", spec, name="child", namespace="garden-p")
 
 
 children = namespaced()
 
 
-@st.composite
-def edits(draw: st.DrawFn, obj: Document, other: Document) -> Document:
-    """An object as it becomes: parts of its spec taken from another one, or left out."""
-    spec = dict(obj["spec"])
-    for name in sorted(spec.keys() | other["spec"].keys()):
-        if name in {"parent", "type"}:
-            continue
-        choice = draw(st.integers(0, 3))
-        if choice == 0 and name in other["spec"]:
-            spec[name] = other["spec"][name]
-        elif choice == 1 and name not in {"kubernetes", "machineImages", "machineTypes", "regions"}:
-            spec.pop(name, None)
-    return {**obj, "spec": spec}
-
-
 _short = st.sampled_from(["", "1", "1.30", "1.31", "1.32", "x"])
-_shoot_versions = _numbers | _numbers | _numbers | _short
+_shoot_versions = numbers | numbers | numbers | _short
 
 
 @st.composite
-def _workers(draw: st.DrawFn, *, complete: bool) -> Document:
+def workers(draw: st.DrawFn, *, complete: bool) -> Document:
     image: Document = {"name": draw(st.sampled_from(["ubuntu", "suse"]))}
     if complete or draw(st.booleans()):
-        image["version"] = draw(_image_numbers)
+        image["version"] = draw(image_numbers)
     machine: Document = {
         "type": draw(st.sampled_from(["small", "large", "huge"] if not complete else ["small", "large"]))
     }
@@ -283,13 +295,17 @@ def _workers(draw: st.DrawFn, *, complete: bool) -> Document:
         "maxUnavailable": 0,
     }
     if draw(st.integers(0, 3)) == 0:
-        worker["kubernetes"] = {"version": draw(_numbers)}
+        worker["kubernetes"] = {"version": draw(numbers)}
     if draw(st.booleans()):
         worker["volume"] = {"size": "50Gi", "type": draw(st.sampled_from(["fast", "slow", "odd"]))}
     if draw(st.booleans()):
         worker["zones"] = draw(st.lists(st.sampled_from(["a", "b", "c"]), max_size=2, unique=True))
     if draw(st.integers(0, 3)) == 0:
         worker["cri"] = {"name": "containerd", "containerRuntimes": [{"type": "gvisor"}]}
+    if draw(st.integers(0, 5)) == 0:
+        worker["updateStrategy"] = draw(
+            st.sampled_from(["AutoRollingUpdate", "AutoInPlaceUpdate", "ManualInPlaceUpdate"])
+        )
     return worker
 
 
@@ -299,9 +315,9 @@ def shoots(draw: st.DrawFn, *, complete: bool = False) -> Document:
     spec: Document = {
         "cloudProfile": {"kind": "CloudProfile", "name": "parent"},
         "region": draw(st.sampled_from(["here", "there"])),
-        "kubernetes": {"version": draw(_numbers if complete else _shoot_versions)},
+        "kubernetes": {"version": draw(numbers if complete else _shoot_versions)},
         "networking": {"type": "calico", "nodes": "10.250.0.0/16"},
-        "provider": {"type": "local", "workers": draw(_unique(_workers(complete=complete), "name", 1, 2))},
+        "provider": {"type": "local", "workers": draw(unique(workers(complete=complete), "name", 1, 2))},
     }
     if draw(st.booleans()):
         spec["maintenance"] = {
@@ -331,7 +347,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         child=draw(children),
         shoot=draw(shoots()),
         running=draw(shoots(complete=True)),
-        current=draw(_numbers),
+        current=draw(numbers),
         begin=draw(window_times),
         end=draw(window_times),
         now=draw(moments),

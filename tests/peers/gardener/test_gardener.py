@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.peers.gardener.asking import gardener
-from tests.peers.gardener.changes import ChangeScenario, change_differences
+from tests.peers.gardener.changes import ChangeScenario, MoveScenario, change_differences, move_differences
 from tests.peers.gardener.compared import Scenario, differences
 from tests.peers.gardener.drawn import scenarios
-from tests.peers.gardener.drawnchanges import change_scenarios
+from tests.peers.gardener.drawnchanges import change_scenarios, move_scenarios
 from tests.peers.gardener.rows import ROWS
 
 PAGE = Path(__file__).parents[3] / "docs" / "cloudprofile.md"
@@ -33,8 +33,15 @@ def test_says_what_gardener_says(asked: Scenario) -> None:
 @settings(max_examples=DRAWS)
 @given(change_scenarios())
 def test_judges_changes_as_gardener_does(asked: ChangeScenario) -> None:
-    """What Gardener keeps for its users would be withdrawn, or a Shoot be held where Gardener lets it move."""
+    """A change would be refused here that Gardener admits, or what Gardener keeps for its users would be withdrawn."""
     assert list(change_differences(gardener(), asked)) == []
+
+
+@settings(max_examples=DRAWS)
+@given(move_scenarios())
+def test_lets_shoots_move_as_gardener_does(asked: MoveScenario) -> None:
+    """A Shoot would be held in its profile where Gardener lets it move, or get into a foreign one."""
+    assert list(move_differences(gardener(), asked)) == []
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -18,7 +18,7 @@ import (
 
 type judged struct {
 	replacement
-	// Whole says that nothing is dropped from a new profile before it is validated.
+	// Whole says that nothing is dropped from a profile before it is validated.
 	Whole bool `json:"whole"`
 }
 
@@ -69,7 +69,11 @@ func namespaced(in child) (any, error) {
 		found = invalid(namespacedstrategy.Strategy.Validate(ctx, updated))
 	} else {
 		before = old.DeepCopy()
+		asSent := updated.Spec.DeepCopy()
 		namespacedstrategy.Strategy.PrepareForUpdate(ctx, updated, old)
+		if in.Whole {
+			updated.Spec = *asSent
+		}
 		updated.ResourceVersion, old.ResourceVersion = "1", "1"
 		found = invalid(namespacedstrategy.Strategy.ValidateUpdate(ctx, updated, old))
 	}
