@@ -10,12 +10,13 @@ image's ``updateStrategy`` decides how far an update goes:
 | ``major`` | any newer version | none: the image reaches its end of life |
 | none | the latest version at once (versioning policy) | none: the image reaches its end of life |
 
-"Next higher" is the next one that the profile lists; images have gaps. Of builds of one version (``1.1.0`` and
-``1.1.0+b1``) an automatic update takes the one that is listed first, a forced one to the next higher the one that is
-listed last, as in Gardener. Only a forced update takes an expired version,
+"Next higher" is the next one that the profile lists; images have gaps. Only a forced update takes an expired version,
 and only if it would otherwise skip a minor (major) version. No update takes a preview or an unavailable version, and
 no update goes down. The image versions passed in are those that fit the worker pool
 (``restow.cloudprofile.shoots.machineimages``): a version that no longer fits counts as gone, which forces an update.
+
+Of builds of one version (``1.1.0`` and ``1.1.0+b1``) an update to the next higher takes the one that is listed last, as
+Gardener does. Any other update takes the one that is listed first.
 """
 
 from __future__ import annotations

@@ -90,6 +90,12 @@ def test_chain_as_in_gardener(case: Case) -> None:
     assert chain.gap is None
 
 
+def test_a_forced_update_passes_over_an_expired_patch() -> None:
+    """A Shoot would be moved to a version that has expired already, and be moved on at its next maintenance."""
+    expired = [version(each, expires=PAST) for each in ("1.29.1", "1.29.3")]
+    assert forced_target([*expired, version("1.30.1")], "1.29.1", NOW) == "1.30.1"
+
+
 def test_unavailable_is_never_a_target() -> None:
     """Maintenance would choose a version that is not available yet, which admission refuses (GEP-32)."""
     soon = {"version": "1.28.6", "lifecycle": [{"classification": "supported", "startTime": FUTURE}]}

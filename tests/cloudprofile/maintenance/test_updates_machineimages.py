@@ -204,6 +204,17 @@ def test_next_minor_counts_minors_of_other_majors() -> None:
     assert image_target(listed, "1.1.0", NOW, forced=True) == "1.4.1"
 
 
+def test_of_builds_of_one_version_the_update_takes_gardeners() -> None:
+    """Two operators of one profile, Gardener's and restow's, would move a pool to different builds."""
+    versions = [version("1.0.0", expirationDate=PAST), version("1.1.0"), version("1.1.0+b1")]
+    for listed in (versions, versions[::-1]):
+        of_next = [each["version"] for each in listed if each["version"] != "1.0.0"]
+        assert image_target(image("patch", *listed), "1.0.0", NOW, forced=True) == of_next[-1]
+        assert image_target(image("minor", *listed), "1.0.0", NOW, forced=False) == of_next[0]
+    majors = [version("1.0.0", expirationDate=PAST), version("2.0.0+b1"), version("2.0.0")]
+    assert image_target(image("minor", *majors), "1.0.0", NOW, forced=True) == "2.0.0"
+
+
 def test_unavailable_versions_do_not_count_as_listed() -> None:
     """A version that is only scheduled would push a pool to an expired version."""
     listed = image(

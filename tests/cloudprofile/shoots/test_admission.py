@@ -327,6 +327,21 @@ def test_in_place_pools_get_an_image_that_supports_it() -> None:
     assert done.shoot["spec"]["provider"]["workers"][0]["machine"]["image"] == on("1.0.0")
 
 
+def test_a_pool_keeps_its_way_of_updating() -> None:
+    """A pool would be updated in place with an image for new machines, which Gardener refuses."""
+    rolling, in_place, manual = (
+        worker(image=on("1.0.0"), **fields)
+        for fields in ({}, {"updateStrategy": "AutoInPlaceUpdate"}, {"updateStrategy": "ManualInPlaceUpdate"})
+    )
+    spec = offer(image_version("1.0.0", inPlaceUpdates={"supported": True}))
+    field = [("Invalid", "spec.provider.workers[0].updateStrategy")]
+    assert refusals(shoot("1.31.2", in_place), shoot("1.31.2", rolling), spec) == field
+    assert refusals(shoot("1.31.2", rolling), shoot("1.31.2", manual), spec) == field
+    assert refusals(shoot("1.31.2", manual), shoot("1.31.2", in_place), spec) == []
+    other = {**in_place, "name": "other"}
+    assert refusals(shoot("1.31.2", rolling, other), shoot("1.31.2", rolling), spec) == []
+
+
 def test_a_shoot_in_deletion_gets_no_image() -> None:
     """A Shoot in deletion would be refused because its profile has no images."""
     deleting = shoot("1.31.2", worker())

@@ -195,3 +195,11 @@ def test_what_is_refused_is_what_two_clocks_would_see(listed: list[tuple[str, An
         and sum(classification_at(each, at) is Classification.SUPPORTED for each in versions) > 1
     }
     assert found == wanted
+
+
+def test_builds_of_one_version_are_one_version() -> None:
+    """A second build of a supported image version would be refused, though it is no other version."""
+    images = tuple(stages(number, ("supported", None)) for number in ("1.0.0", "1.0.0+build1"))
+    assert ApiServer(NOW).create(profile(HUB, images=images)).allowed
+    others = tuple(stages(number, ("supported", None)) for number in ("1.0.0", "1.0.1+build1"))
+    assert len(refused(ApiServer(NOW).create(profile(HUB, images=others)))) == 2

@@ -30,7 +30,15 @@ from tests.peers.gardener.compared import (
     unequal,
 )
 
-__all__ = ["ChangeScenario", "MoveScenario", "change_differences", "kept", "move_differences"]
+__all__ = [
+    "ChangeScenario",
+    "MoveScenario",
+    "ProjectScenario",
+    "change_differences",
+    "kept",
+    "move_differences",
+    "project_differences",
+]
 
 Document = dict[str, Any]
 
@@ -41,7 +49,7 @@ class ChangeScenario:
 
     Attributes:
         profile, becomes: a CloudProfile, and what replaces it.
-        child, child_becomes: a NamespacedCloudProfile of it, and what replaces that.
+        child: a NamespacedCloudProfile of it.
         users: Shoots of either, and of another profile.
         shoot, shoot_becomes: a Shoot of the CloudProfile, and what replaces it.
         now: the time.
@@ -50,10 +58,28 @@ class ChangeScenario:
     profile: Document
     becomes: Document
     child: Document
-    child_becomes: Document
     users: Sequence[Document]
     shoot: Document
     shoot_becomes: Document
+    now: datetime
+
+
+@dataclass(frozen=True)
+class ProjectScenario:
+    """What is asked about a project's profile.
+
+    Attributes:
+        profile, becomes: a CloudProfile without lifecycles, and what replaces it.
+        child, child_becomes: a NamespacedCloudProfile of it, and what replaces that.
+        users: Shoots of either, and of another profile.
+        now: the time.
+    """
+
+    profile: Document
+    becomes: Document
+    child: Document
+    child_becomes: Document
+    users: Sequence[Document]
     now: datetime
 
 
@@ -76,10 +102,7 @@ class MoveScenario:
 def change_differences(gardener: Gardener, asked: ChangeScenario) -> Iterator[Difference]:
     """Yield everything in which the two differ about changes, and no row of the table explains."""
     yield from _protected(gardener, asked)
-    yield from _protected_child(gardener, asked)
     yield from _synchronised(gardener, asked)
-    yield from rendered(gardener, asked.becomes, asked.child_becomes, asked.now)
-    yield from _changed_child(gardener, asked)
     accepted = _accepted(gardener, asked.profile, asked.now)
     if accepted is not None and _differs(asked.shoot_becomes, asked.shoot):  # row unchanged-spec
         yield from judged_shoot(gardener, asked.shoot_becomes, asked.shoot, asked.profile, accepted, asked.now)
@@ -87,6 +110,22 @@ def change_differences(gardener: Gardener, asked: ChangeScenario) -> Iterator[Di
         accepted = yield from judged(gardener, asked.becomes, asked.profile, asked.now)
         if accepted is not None:
             yield from maintained(gardener, asked.shoot, asked.becomes, asked.now)
+
+
+def project_differences(gardener: Gardener, asked: ProjectScenario) -> Iterator[Difference]:
+    """Yield in what the two differ about a change of a project's profile, and no row of the table explains.
+
+    Its parent stays, or has changed before.
+    """
+    yield from _protected_child(gardener, asked)
+    yield from rendered(gardener, asked.becomes, asked.child_becomes, asked.now)
+    before = sparse(asked.profile, asked.child)
+    shown = gardener.ask("render", {"parent": asked.profile, "child": before}, asked.now)
+    old = {**before, "status": {"cloudProfileSpec": shown}}
+    for parent in (asked.profile, asked.becomes):
+        accepted = _accepted(gardener, parent, asked.now)
+        if accepted is not None and _differs(sparse(parent, asked.child_becomes), before):  # row unchanged-spec
+            yield from judged_child(gardener, asked.child_becomes, old, parent, accepted, asked.now)
 
 
 def _accepted(gardener: Gardener, profile: Document, now: datetime) -> Any:
@@ -97,19 +136,6 @@ def _accepted(gardener: Gardener, profile: Document, now: datetime) -> Any:
 def _differs(new: Document, old: Document) -> bool:
     """Whether a request changes a spec, except for defaults of the schema."""
     return bool(decoded(ours.at_hub(new))["spec"] != decoded(ours.at_hub(old))["spec"])
-
-
-def _changed_child(gardener: Gardener, asked: ChangeScenario) -> Iterator[Difference]:
-    """Compare the verdicts on a change of a NamespacedCloudProfile; its parent may have changed before."""
-    if "'lifecycle'" in repr([asked.profile["spec"], asked.becomes["spec"]]):
-        return  # row override-of-stages
-    before = sparse(asked.profile, asked.child)
-    shown = gardener.ask("render", {"parent": asked.profile, "child": before}, asked.now)
-    old = {**before, "status": {"cloudProfileSpec": shown}}
-    for parent in (asked.profile, asked.becomes):
-        accepted = _accepted(gardener, parent, asked.now)
-        if accepted is not None and _differs(sparse(parent, asked.child_becomes), before):  # row unchanged-spec
-            yield from judged_child(gardener, asked.child_becomes, old, parent, accepted, asked.now)
 
 
 #: What must not be taken away, or be added, and by whom it is used.
@@ -167,7 +193,7 @@ def _kubelets(shoots: Sequence[Document]) -> set[Kept]:
     return found
 
 
-def _protected_child(gardener: Gardener, asked: ChangeScenario) -> Iterator[Difference]:
+def _protected_child(gardener: Gardener, asked: ProjectScenario) -> Iterator[Difference]:
     new, old = (sparse(asked.profile, each) for each in (asked.child_becomes, asked.child))
     if new["spec"] == old["spec"]:
         return

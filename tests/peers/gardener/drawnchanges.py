@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tests.peers.gardener.changes import ChangeScenario, MoveScenario
+from restow.cloudprofile.objects import kubernetes_versions as kubernetes_versions_of
+from restow.cloudprofile.versions.semver import parse
+from tests.peers.gardener.changes import ChangeScenario, MoveScenario, ProjectScenario
 from tests.peers.gardener.drawn import (
     bastions,
     cloud_profiles,
@@ -35,7 +37,7 @@ from tests.peers.gardener.drawn import (
     workers,
 )
 
-__all__ = ["change_scenarios", "move_scenarios"]
+__all__ = ["change_scenarios", "move_scenarios", "project_scenarios"]
 
 Document = dict[str, Any]
 Edit = Callable[[st.DrawFn, Document, bool], None]
@@ -196,17 +198,43 @@ def _referring(shoot: Document, reference: Document, name: str) -> Document:
 
 
 @st.composite
+def _users(draw: st.DrawFn, shoot: Document) -> list[Document]:
+    """A Shoot, sometimes with another one, of the profiles."""
+    users = [shoot] if draw(st.booleans()) else [shoot, draw(shoots(complete=True))]
+    return [_referring(each, draw(_references), f"s{index}") for index, each in enumerate(users)]
+
+
+@st.composite
+def project_scenarios(draw: st.DrawFn) -> ProjectScenario:
+    """Everything that the two are asked about a change of a project's profile."""
+    profile, child = draw(cloud_profiles(gate=False).map(_without_end)), draw(namespaced())
+    return ProjectScenario(
+        profile=profile,
+        becomes=draw(_edits(profile, gate=False)),
+        child=child,
+        child_becomes=draw(_edits(child, gate=False)),
+        users=draw(_users(draw(shoots(complete=True)))),
+        now=draw(moments),
+    )
+
+
+def _without_end(profile: Document) -> Document:
+    """Return a profile whose latest Kubernetes version does not expire: Gardener accepts more of them."""
+    if versions := kubernetes_versions_of(profile["spec"]):
+        max(versions, key=lambda version: parse(version["version"])).pop("expirationDate", None)
+    return profile
+
+
+@st.composite
 def change_scenarios(draw: st.DrawFn) -> ChangeScenario:
-    """Everything that the two are asked about changes of one profile, of one of a project, and of a Shoot."""
+    """Everything that the two are asked about changes of a CloudProfile, and of a Shoot."""
     gate = draw(st.booleans())
     profile, child, shoot = draw(cloud_profiles(gate=gate)), draw(namespaced()), draw(shoots(complete=True))
-    others = [shoot] if draw(st.booleans()) else [shoot, draw(shoots(complete=True))]
     return ChangeScenario(
         profile=profile,
         becomes=draw(_edits(profile, gate=gate)),
         child=child,
-        child_becomes=draw(_edits(child, gate=False)),
-        users=[_referring(each, draw(_references), f"s{index}") for index, each in enumerate(others)],
+        users=draw(_users(shoot)),
         shoot=shoot,
         shoot_becomes=draw(_shoot_edits(shoot)),
         now=draw(moments),

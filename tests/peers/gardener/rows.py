@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.cloudprofile.served import Answer
 from tests.peers.gardener import ours
-from tests.peers.gardener.asking import Gardener
+from tests.peers.gardener.asking import Gardener, Panicked
 from tests.peers.gardener.compared import fields
 from tests.peers.gardener.drawn import DAY_ONE
 
@@ -110,10 +110,10 @@ def judged(gardener: Gardener, new: Document, old: Document | None = None, now: 
     return _of_gardener(said), _of_restow(ours.sent(new, old, [], now))
 
 
-def admitted(gardener: Gardener, new: Document, parent: Document) -> tuple[Any, Any]:
+def admitted(gardener: Gardener, new: Document, parent: Document, old: Document | None = None) -> tuple[Any, Any]:
     """Return both verdicts on a NamespacedCloudProfile."""
-    said = gardener.ask("namespaced", {"new": new, "parent": parent, "whole": True}, NOW)
-    return _of_gardener(said) or said["said"], _of_restow(ours.sent(new, None, [parent], NOW))
+    said = gardener.ask("namespaced", {"new": new, "old": old, "parent": parent, "whole": True}, NOW)
+    return _of_gardener(said) or said["said"], _of_restow(ours.sent(new, old, [parent], NOW))
 
 
 def made(gardener: Gardener, new: Document, parent: Document, old: Document | None = None) -> tuple[Any, Any]:
@@ -204,6 +204,84 @@ def drop_on_create(gardener: Gardener) -> tuple[Any, Any]:
     assert stored is not None
     kept = [[each["version"] for each in listed] for listed in (said, stored["spec"]["kubernetes"]["versions"])]
     return [each for each in kept[0] if each != "1.29.0"], [each for each in kept[1] if each != "1.29.0"]
+
+
+@row([[], []], [["1.1.0"], [("Invalid", "spec.machineImages[].versions[].lifecycle")]])
+def drop_of_projects(gardener: Gardener) -> tuple[Any, Any]:
+    """A project's expired version is not dropped in silence, neither from a new profile nor from a changed one."""
+    version = {"version": "1.1.0", "expirationDate": PAST, "cri": [{"name": "containerd"}], "architectures": ["amd64"]}
+    new, parent = child(machineImages=[{"name": "ubuntu", "versions": [version]}]), profile()
+    asked = ({"new": new, "old": old, "parent": parent} for old in (None, child()))
+    said = [gardener.ask("namespaced", each, NOW)["object"]["spec"].get("machineImages", []) for each in asked]
+    stored = ours.sent(new, None, [parent], NOW).stored
+    assert stored is not None
+    (image,) = stored["spec"]["machineImages"]
+    refused = _of_restow(ours.sent(new, child(), [parent], NOW))
+    return said, [[each["version"] for each in image["versions"]], refused]
+
+
+@row([("Required", f"spec.{name}") for name in ("machineImages", "machineTypes", "regions", "type")], [])
+def sections_left_out(gardener: Gardener) -> tuple[Any, Any]:
+    """A profile may consist of versions alone, as in GEP-32, or have no regions, as in GEP-25."""
+    new = profile()
+    new["spec"] = {"kubernetes": new["spec"]["kubernetes"]}
+    return judged(gardener, new)
+
+
+@row([("NotSupported", "spec.parent.kind"), ("Required", "spec.parent.name")], [])
+def parent_left_out(gardener: Gardener) -> tuple[Any, Any]:
+    """A NamespacedCloudProfile may come without parent, as in GEP-32."""
+    new = child()
+    del new["spec"]["parent"]
+    return admitted(gardener, new, profile())
+
+
+@row([("Invalid", "spec.bastion.machineImage.version")], [])
+def unchanged_spec(gardener: Gardener) -> tuple[Any, Any]:
+    """An update that leaves the spec is admitted, whatever time has done to it."""
+    image = {"version": "1.0.0", "classification": "supported", "expirationDate": PAST}
+    old = profile(
+        machineImages=[{"name": "ubuntu", "versions": [image]}],
+        bastion={"machineImage": {"name": "ubuntu", "version": "1.0.0"}},
+    )
+    return judged(gardener, {**old, "metadata": {"name": "parent", "labels": {"a": "b"}}}, old)
+
+
+@row(
+    [
+        ("NotSupported", "spec.machineImages[].versions[].architectures[]"),
+        ("NotSupported", "spec.machineImages[].versions[].capabilityFlavors[].architecture[]"),
+    ],
+    [("NotSupported", "spec.machineImages[].versions[].capabilityFlavors[].architecture[]")],
+)
+def named_once(gardener: Gardener) -> tuple[Any, Any]:
+    """An undefined architecture is named where it was written, not where it would be filled in as well."""
+    defined = {"machineCapabilities": [{"name": "architecture", "values": ["amd64"]}]}
+    images = [
+        {"name": "ubuntu", "versions": [{"version": "1.0.0", "capabilityFlavors": [{"architecture": ["arm64"]}]}]}
+    ]
+    return judged(gardener, profile(**defined, machineImages=images), profile(**defined))
+
+
+@row([("Forbidden", "spec.machineImages[].updateStrategy")], [])
+def strategy_override(gardener: Gardener) -> tuple[Any, Any]:
+    """A project may change its mind about the update strategy of its parent's image."""
+    new, old = (child(machineImages=[{"name": "ubuntu", "updateStrategy": each}]) for each in ("patch", "minor"))
+    return admitted(gardener, new, profile(), old)
+
+
+@row("panic", [])
+def type_gone(gardener: Gardener) -> tuple[Any, Any]:
+    """A Shoot on a machine type that its profile no longer lists can be changed, in a profile with capabilities too."""
+    defined = [{"name": "architecture", "values": ["amd64"]}]
+    types = [{"name": "large", "cpu": "2", "gpu": "0", "memory": "4Gi"}]
+    parent = profile({"version": "1.31.0"}, {"version": "1.31.1"}, machineCapabilities=defined, machineTypes=types)
+    new, old = shoot("1.31.1", architecture="amd64"), shoot(architecture="amd64")
+    found = _of_restow(ours.sent(new, old, [parent], NOW))
+    try:
+        return _of_gardener(gardener.ask("shoot", {"new": new, "old": old, "profiles": [parent]}, NOW)), found
+    except Panicked:
+        return "panic", found
 
 
 @row([("Required", "spec.kubernetes.versions[].lifecycle[]")], [])

@@ -10,15 +10,22 @@ import pytest
 from hypothesis import given, settings
 
 from tests.peers.gardener.asking import gardener
-from tests.peers.gardener.changes import ChangeScenario, MoveScenario, change_differences, move_differences
+from tests.peers.gardener.changes import (
+    ChangeScenario,
+    MoveScenario,
+    ProjectScenario,
+    change_differences,
+    move_differences,
+    project_differences,
+)
 from tests.peers.gardener.compared import Scenario, differences
 from tests.peers.gardener.drawn import scenarios
-from tests.peers.gardener.drawnchanges import change_scenarios, move_scenarios
+from tests.peers.gardener.drawnchanges import change_scenarios, move_scenarios, project_scenarios
 from tests.peers.gardener.rows import ROWS
 
 PAGE = Path(__file__).parents[3] / "docs" / "cloudprofile.md"
 DRAWS = 10_000 if os.environ.get("RESTOW_HYPOTHESIS_PROFILE") == "nightly" else 300
-"""Each asks every function."""
+"""Each asks every function of its test."""
 
 pytestmark = pytest.mark.timeout(3600)  # the first time, Gardener is compiled
 
@@ -35,6 +42,13 @@ def test_says_what_gardener_says(asked: Scenario) -> None:
 def test_judges_changes_as_gardener_does(asked: ChangeScenario) -> None:
     """A change would be refused here that Gardener admits, or what Gardener keeps for its users would be withdrawn."""
     assert list(change_differences(gardener(), asked)) == []
+
+
+@settings(max_examples=DRAWS)
+@given(project_scenarios())
+def test_judges_changes_of_projects_as_gardener_does(asked: ProjectScenario) -> None:
+    """A project's profile would be rendered otherwise, or its change refused where Gardener admits it."""
+    assert list(project_differences(gardener(), asked)) == []
 
 
 @settings(max_examples=DRAWS)
