@@ -381,8 +381,14 @@ def judged_child(
         return  # row strategy-override
     if said["code"] and answer.allowed and not (found and found <= _LATEST | _SPARSE | once):
         yield Difference(f"{label}: only Gardener refuses", said["findings"] or said["said"], "")
-    elif not said["code"] and not answer.allowed and not told <= once:
+    elif not said["code"] and not answer.allowed and not told <= once | _past(answer):
         yield Difference(f"{label}: only restow refuses", said, answer.refusal)
+
+
+def _past(answer: Answer) -> set[Finding]:
+    """Return the findings of expirations in the past, which Gardener has of overrides only: row past-on-update."""
+    found = [each for each in answer.findings if "is in the past" in each.detail]
+    return {(each.type.value, _INDEX.sub("[]", each.field)) for each in found}
 
 
 _STRATEGY: Final = {("Forbidden", "spec.machineImages[].updateStrategy")}
@@ -402,6 +408,10 @@ def judged_shoot(
     said = gardener.ask("shoot", {"new": new, "old": old, "profiles": [stored]}, now + TICK)
     answer = ours.sent(new, old, [profile], now)
     found, told = fields(said), ours.reasons(answer)
+    if old is not None and _NO_KUBELET in said["said"] and _keeps_a_kubelet(new, old):  # row kept-kubelet
+        found -= _IMAGE - told
+        if not found and answer.allowed:
+            return
     if said["code"] == 403 and _EXPIRED_DEFAULT.search(said["said"]) and _left_open(new):
         return  # row default-active
     if said["code"] == 403 and _NONE_FITS in said["said"] and _names_no_image(new):
@@ -411,6 +421,23 @@ def judged_shoot(
     elif bool(said["code"]) != (not answer.allowed):
         refused = f"{label}: {'only Gardener' if said['code'] else 'only restow'} refuses"
         yield Difference(refused, said["findings"] or said["said"], answer.refusal)
+
+
+_NO_KUBELET: Final = "does not support kubelet version"
+_IMAGE: Final = {("Invalid", "spec.provider.workers[].machine.image")}
+
+
+def _keeps_a_kubelet(new: Document, old: Document) -> bool:
+    """Whether a pool stays on its image and on its kubelet."""
+
+    def runs(shoot: Document) -> set[tuple[str, ...]]:
+        own = shoot["spec"]["kubernetes"]
+        return {
+            (pool["name"], *sorted(pool["machine"]["image"].values()), pool.get("kubernetes", own)["version"])
+            for pool in shoot["spec"]["provider"]["workers"]
+        }
+
+    return bool(runs(new) & runs(old))
 
 
 def _lost_its_type(shoot: Document, profile: Document) -> bool:

@@ -270,6 +270,16 @@ def strategy_override(gardener: Gardener) -> tuple[Any, Any]:
     return admitted(gardener, new, profile(), old)
 
 
+@row([("Invalid", "spec.provider.workers[].machine.image")], [])
+def kept_kubelet(gardener: Gardener) -> tuple[Any, Any]:
+    """A worker pool keeps its image and its kubelet, whatever its profile says of both by now."""
+    image = {"version": "1.0.0", "kubeletVersionConstraint": ">= 1.32"}
+    parent = profile(machineImages=[{"name": "ubuntu", "versions": [image]}])
+    new, old = shoot(architecture="amd64"), shoot(architecture="amd64")
+    new["spec"]["provider"]["workers"][0]["maximum"] = 3
+    return made(gardener, new, parent, old)
+
+
 @row("panic", [])
 def type_gone(gardener: Gardener) -> tuple[Any, Any]:
     """A Shoot on a machine type that its profile no longer lists can be changed, in a profile with capabilities too."""
