@@ -56,7 +56,7 @@ class AdmitRules:
 
     def __init__(self, cluster: Cluster, namespace: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._cluster = cluster
-        self._crds = CrdFinder(cluster, clock, fresh_s=1.0)
+        self._crds = CrdFinder(cluster, clock, fresh_s=0.0)  # a wrong miss is a 403
         self._declarations = Declarations(cluster, namespace, clock)
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,9 +24,11 @@ import msgspec
 
 from restow.conversion.model.values import canonical, plain
 from restow.conversion.operate.revisions import DECLARED, LABEL
-from restow.kube import Cluster, PatchType
+from restow.crds.conversionrules import CONVERSION_RULES
+from restow.kube import Cluster, KubeError, PatchType
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import AlreadyExists, NotFound
+from restow.kube.errors import AlreadyExists, Conflict, NotFound, describe_failure
+from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS, CRDS
 
 __all__ = ["EVERY", "VERBS", "Answer", "Declarations", "declaration_name", "digest_of", "needed"]
@@ -35,12 +38,18 @@ VERBS: Final = ("update", "patch", "convert")
 #: In the place of a CRD's name: the user may change every CRD.
 EVERY: Final = "*"
 
+_log = logging.getLogger(__name__)
+
 _PREFIX: Final = "restow-declared."
 _LONGEST: Final = 253
 #: How many answers are kept for one object.
 _KEPT: Final = 8
 #: How many answers are kept for all other objects of the same name.
 _KEPT_OTHERS: Final = 64
+#: How often records of rules that do not exist are looked for. A creation ends within a minute.
+_COLLECT_S: Final = 600.0
+_PAGE: Final = 500
+_DECLARED: Final = "declared"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -82,6 +91,7 @@ class Declarations:
     namespace: str
     clock: Clock = SYSTEM_CLOCK
     _known: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    _orphans: dict[str, str] = field(default_factory=dict)
 
     async def add(self, rules: str, digest: str, uid: str, crd: str, user: str, *, keeps: str | None = None) -> None:
         """Record that a user was allowed to declare a spec; ``keeps`` is the digest of the spec before.
@@ -91,7 +101,7 @@ class Declarations:
         """
         answer = Answer(crd, user, self.clock.now().isoformat())
         name, data = declaration_name(rules), {f"{uid}.{digest}": msgspec.json.encode(answer).decode()}
-        whole = {"metadata": {"name": name, "labels": {LABEL: "declared"}}, "data": {"rules": rules, **data}}
+        whole = {"metadata": {"name": name, "labels": {LABEL: _DECLARED}}, "data": {"rules": rules, **data}}
         try:
             await self.cluster.create(CONFIG_MAPS, msgspec.json.encode(whole), self.namespace)
             return
@@ -146,6 +156,36 @@ class Declarations:
             await self.cluster.delete(CONFIG_MAPS, declaration_name(rules), self.namespace)
         except NotFound:
             return
+
+    async def collect_forever(self) -> None:
+        """Collect until cancelled; failures are logged and retried."""
+        while True:
+            await self.clock.sleep(_COLLECT_S)
+            try:
+                await self.collect()
+            except KubeError as error:
+                _log.warning("answers for rules that were never stored are kept for now: %s", describe_failure(error))
+
+    async def collect(self) -> None:
+        """Delete the answers for rules that do not exist, if they are the same as at the previous call.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        selector = {"labelSelector": f"{LABEL}={_DECLARED}"}
+        pages = list_pages(self.cluster, CONFIG_MAPS, self.namespace, limit=_PAGE, params=selector, metadata_only=True)
+        versions = {
+            each["metadata"]["name"]: each["metadata"]["resourceVersion"] async for page in pages for each in page
+        }
+        pages = list_pages(self.cluster, CONVERSION_RULES, limit=_PAGE, metadata_only=True)  # a record is older
+        needed_now = {declaration_name(each["metadata"]["name"]) async for page in pages for each in page}
+        before, self._orphans = self._orphans, {name: versions[name] for name in versions.keys() - needed_now}
+        for name, version in self._orphans.items() & before.items():
+            body = msgspec.json.encode({"preconditions": {"resourceVersion": version}})
+            try:
+                await self.cluster.delete(CONFIG_MAPS, name, self.namespace, body=body)
+            except (Conflict, NotFound):
+                continue
 
     async def _patch(self, name: str, data: Mapping[str, str | None]) -> Mapping[str, Any]:
         body = msgspec.json.encode({"data": data})

@@ -141,12 +141,14 @@ class RulesReconciler:
             hook=self._hook,
             clock=self._clock,
         )
+        collecting = asyncio.create_task(self._declarations.collect_forever())
         try:
             await controller.run()
         except Forbidden as error:
             await self._deny_all(error)
             raise
         finally:
+            collecting.cancel()
             await self._rehearsals.leave()
 
     async def _deny_all(self, error: Forbidden) -> None:

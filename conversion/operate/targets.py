@@ -5,6 +5,7 @@ A ``ConversionRules`` object names group and kind; a CRD is named after its plur
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -38,8 +39,8 @@ class CrdFinder:
     A search reads each CRD of the group once, whatever the number of searches: kinds are remembered until a CRD is
     another one, or has another generation, or until ``changed``.
 
-    If the names that were listed last are of no help, they are listed again, but not within ``fresh_s`` seconds:
-    thousands of rules may search at the same moment.
+    If the names that were listed last are of no help, they are listed again, unless that list began after the search,
+    or less than ``fresh_s`` seconds before it: thousands of rules may search at the same moment.
     """
 
     cluster: Cluster
@@ -48,6 +49,7 @@ class CrdFinder:
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
     _kinds: dict[str, _Seen] = field(default_factory=dict)
     _listed: tuple[float, dict[str, tuple[str, int] | None]] | None = None
+    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def find(self, group: str, kind: str) -> Crd | None:
         """Return the current CRD; None if the cluster has none.
@@ -111,14 +113,18 @@ class CrdFinder:
         return crd
 
     async def _all(self) -> Mapping[str, tuple[str, int] | None]:
-        now = self.clock.monotonic()
-        if self._listed is not None and now - self._listed[0] < self.fresh_s:
-            return self._listed[1]
-        pages = list_pages(self.cluster, CRDS, limit=_PAGE, metadata_only=True)
-        found = [item["metadata"] async for page in pages for item in page]
-        names: dict[str, tuple[str, int] | None] = {each["name"]: (each["uid"], each["generation"]) for each in found}
-        self._listed = (now, names)
-        return names
+        oldest = self.clock.monotonic() - self.fresh_s
+        async with self._listing:
+            if self._listed is not None and self._listed[0] > oldest:
+                return self._listed[1]
+            began = self.clock.monotonic()
+            pages = list_pages(self.cluster, CRDS, limit=_PAGE, metadata_only=True)
+            found = [item["metadata"] async for page in pages for item in page]
+            names: dict[str, tuple[str, int] | None] = {
+                each["name"]: (each["uid"], each["generation"]) for each in found
+            }
+            self._listed = (began, names)
+            return names
 
 
 class RulesByTarget:

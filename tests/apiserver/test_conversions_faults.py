@@ -7,7 +7,7 @@ import base64
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,13 +16,17 @@ import pytest
 
 from restow.controlplane.plane import ControlPlane
 from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.certificates.wiring.documents import configuration_document, webhook_document, webhook_rule
+from restow.conversion.operate.declarations import declaration_name
+from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
-from restow.kube.resources import CRDS, LEASES
+from restow.kube.errors import ApiError, NotFound
+from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES
 from tests.apiserver.balancer import Balancer, balancing
 from tests.apiserver.kind import until
 from tests.apiserver.load import Load
-from tests.apiserver.operators import ROOT, free_port
+from tests.apiserver.operators import CONFIGURATIONS, ROOT, free_port
 from tests.apiserver.test_conversions_in_cluster import LEASE, Jobs, Replicas, clean, jobs, replicas
 from tests.restow.commandline import restow
 
@@ -86,6 +90,56 @@ async def test_the_leader_is_killed(cluster: HttpCluster, kubeconfig: Path, grou
         await clean(cluster)
     assert load.failures == []
     assert load.succeeded > 10
+
+
+async def test_rules_that_another_webhook_refuses_leave_no_record(
+    cluster: HttpCluster, kubeconfig: Path, group: str
+) -> None:
+    """Each creation under another name would leave a ConfigMap for ever, until etcd is full."""
+    kind, lost = Jobs(cluster, group), f"lost.{group}"
+    await cluster.create(CRDS, json.dumps(kind.crd()).encode())
+    await kind.served()
+
+    async def record(name: str) -> bool:
+        try:
+            await cluster.get(CONFIG_MAPS, declaration_name(name), "default")
+        except NotFound:
+            return False
+        return True
+
+    async def collected() -> bool:
+        return not await record(lost)
+
+    try:
+        async with balancing() as balancer, quick_replica(kubeconfig, balancer):
+            await kind.declare(kind.rules())
+            await kind.condition("Ready", "True")
+            rule = webhook_rule(
+                CONVERSION_RULES.group, "v1alpha1", CONVERSION_RULES.plural, ("CREATE",), namespaced=False
+            )
+            webhook = webhook_document(f"refuse.{group}", {"url": "https://127.0.0.1:1/"}, [rule])
+            webhook |= {"objectSelector": {"matchLabels": {"refused": "yes"}}}
+            whole = configuration_document("ValidatingWebhookConfiguration", f"refuse.{group}", [webhook])
+            await cluster.create(CONFIGURATIONS[1], json.dumps(whole).encode())
+            rules = kind.rules(name=lost)
+            rules["metadata"]["labels"] = {"refused": "yes"}
+
+            async def refused() -> bool:
+                try:
+                    await cluster.create(CONVERSION_RULES, json.dumps(rules).encode())
+                except ApiError as error:
+                    return "refuse." in str(error) and await record(lost)
+                await cluster.delete(CONVERSION_RULES, lost)
+                return False
+
+            await until(refused, "no creation fails after restow's answer")
+            await until(collected, "the record stays")
+            assert await record(kind.name), "that of the rules which exist"
+    finally:
+        with suppress(NotFound):
+            await cluster.delete(CONFIGURATIONS[1], f"refuse.{group}")
+        await kind.remove()
+        await clean(cluster)
 
 
 async def left_out(balancer: Balancer) -> bool:

@@ -77,6 +77,11 @@ class MemoryCluster(Cluster):
         """Return an object as it is stored."""
         return copy.deepcopy(self._objects[plural, namespace, name])
 
+    @property
+    def keys(self) -> list[Key]:
+        """What is stored, in its order."""
+        return [*self._objects]
+
     def compact(self) -> None:
         """Forget the past: continue tokens and watches from before now are gone."""
         self._compacted = self._revision

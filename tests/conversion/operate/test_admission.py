@@ -36,6 +36,7 @@ class World(MemoryCluster):
     def __init__(self, *held: tuple[str, str, str], crds: bool = True) -> None:
         super().__init__()
         self.held = set(held)
+        self.moves = True
         self.now = datetime(2030, 1, 1, tzinfo=UTC)
         self.seed("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
         if crds:
@@ -63,7 +64,8 @@ class World(MemoryCluster):
         self, new: Json | None, old: Json | None = None, user: str = "mallory", *, dry_run: bool = False
     ) -> AdmissionResponse:
         """Review a creation, an update or a deletion."""
-        self.now += timedelta(seconds=1)
+        if self.moves:
+            self.now += timedelta(seconds=1)
         operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
         kind = GroupVersionKind("restow.dev", "v1alpha1", "ConversionRules")
         resource = GroupVersionResource("restow.dev", "v1alpha1", "conversionrules")
@@ -237,6 +239,53 @@ async def test_answers_for_objects_that_were_never_stored_are_bounded() -> None:
     assert (await world.ask(declared(annotations={DECLARED: "1"}), declared(), "owner")).allowed
     assert len(world.find(CONFIG_MAPS.plural, declaration_name("jobs"), HOME)["data"]) == 1 + 1 + 64
     assert await world.declarations.lacks(declared(), NAME) == ""
+
+
+async def test_records_of_rules_that_were_never_stored_are_collected() -> None:
+    """A creation that another webhook refuses after restow's answer would leave its ConfigMap for ever.
+
+    One whose creation is under way, or that rules belong to, stays.
+    """
+    world = World(("owner", "update", NAME))
+
+    async def ask(name: str) -> None:
+        assert (await world.ask(declared(name=name), None, "owner")).allowed
+
+    for name in ("lost", "again", "jobs", "x" * 250):
+        await ask(name)
+    world.seed(CONVERSION_RULES.plural, declared())
+    world.seed(CONFIG_MAPS.plural, {"metadata": {"name": "restow-conversions.jobs", "namespace": HOME}})
+    await world.declarations.collect()
+    assert len(records(world)) == 5, "their rules may come"
+    await ask("again")
+    await ask("young")
+    await world.declarations.collect()
+    assert records(world) == {declaration_name(each) for each in ("again", "jobs", "young")} | {
+        "restow-conversions.jobs"
+    }
+
+    async def arrive(request: Request) -> None:
+        if request.verb == "delete":
+            world.before = nothing
+            await ask("again")
+
+    nothing, world.before = world.before, arrive
+    await world.declarations.collect()
+    assert declaration_name("again") in records(world), "a creation came in between"
+
+
+def records(world: World) -> set[str]:
+    """The names of the ConfigMaps."""
+    return {name for plural, _, name in world.keys if plural == CONFIG_MAPS.plural}
+
+
+async def test_rules_that_follow_their_crd_at_once_are_their_owners() -> None:
+    """A chart that applies CRD and rules in one go would get a 403 that speaks of all CRDs."""
+    world = World(("owner", "update", NAME), crds=False)
+    world.moves = False
+    assert not (await world.ask(declared(), None, "owner")).allowed
+    world.seed(CRDS.plural, crd(generation=1))
+    assert (await world.ask(declared(), None, "owner")).allowed
 
 
 async def test_what_cannot_be_right_is_refused() -> None:
