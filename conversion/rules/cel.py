@@ -15,7 +15,7 @@ fields.
 The cost is bounded. The evaluator stops after 10,000 iterations. This bounds neither its memory nor the time of a
 regular expression, so values are refused (``ValueBeyondLimits``) for which ``cellimits`` expects too much of an
 expression, and no text function returns over 1 MiB. Values that CEL does not have are refused in the same way: integers
-of more than 64 bits. The library cuts texts at U+0000; they are evaluated with another character in its place.
+of more than 64 bits, and texts with U+0000, at which the library cuts them.
 
 Library: cel-expr-python, Google's own evaluator. Measured against common-expression-language 0.10: an evaluation takes
 the same time (11 µs), and only cel-expr-python has checked types, positions in errors, RE2, a bound on iterations, and
@@ -32,7 +32,7 @@ from typing import Any, Final, NoReturn
 
 from restow.conversion.model.errors import ObjectError, ValueBeyondLimits
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.cellimits import MOST_ITERATIONS, NUL, ExpressionLimits, Measure
+from restow.conversion.rules.cellimits import MOST_ITERATIONS, ExpressionLimits, Measure, has_nul
 
 __all__ = ["CelFunction", "Function", "Variables", "as_function"]
 
@@ -51,8 +51,6 @@ _MOST_TEXT: Final = 1024 * 1024
 _MOST_ITEMS: Final = 100_000
 _RANGE: Final = "lists.range"
 _INTEGERS: Final = 2**63
-#: Noncharacters, by one of which U+0000 is replaced; then characters of private use, of which no value has all.
-_UNUSED: Final = tuple(map(chr, (*range(0xFDD0, 0xFDF0), *range(0xF0000, 0xFFFFE))))
 _TOO_LONG: Final = "the result is too long"
 #: What the evaluator, and the functions below, say where an evaluation is too costly.
 _BOUNDS: Final = re.compile(f"[Ii]teration budget exceeded|{_TOO_LONG}")
@@ -90,7 +88,7 @@ class CelFunction:
             return "needs CEL: install restow[cel]"
         except (RuntimeError, ValueError) as error:
             return f"is wrong: {_told(str(error))}"
-        if NUL.search(self.text):
+        if has_nul(self.text):
             return "has U+0000: leave it out"
         returned = self._program.return_type().name()
         if returned.startswith("optional"):
@@ -111,12 +109,9 @@ class CelFunction:
         data[_READS] = [_given(value) for value in values[count:]]
         measure = Measure.of([*data.values()])
         if not measure.fits:
-            self._refuse("cannot take a number of more than 64 bits")
+            self._refuse("cannot take this value: it has a number of more than 64 bits, or U+0000")
         if self._limits.are_exceeded(measure):
             self._refuse("would be too costly for a value of this size")
-        nul = _replaceable(data) if measure.has_nul else ""
-        if nul:
-            data = _with(data, "\0", nul)
         data[_ABSENT_NAME] = _ABSENT
         try:
             found = self._program.eval(data=data)
@@ -132,8 +127,7 @@ class CelFunction:
             self._refuse("would be too costly for this value")
         if failed:
             raise ObjectError(f"the CEL expression {self.text!r} failed: {_without_values(str(value))}")
-        result = self._json(value)
-        return _with(result, nul, "\0") if nul else result
+        return self._json(value)
 
     def _refuse(self, why: str) -> NoReturn:
         raise ValueBeyondLimits(f"the CEL expression {self.text!r} {why}") from None
@@ -175,23 +169,6 @@ def _without_values(message: str) -> str:
     code, colon, rest = message.partition(": ")
     text = re.split(r"[:\"']", rest if colon and code.isupper() else message, maxsplit=1)[0]
     return text.strip().removesuffix(" [INTERNAL]") or "it raised an error"
-
-
-def _replaceable(data: Any) -> str:
-    """Return a character that no text of the values has; no text has a meaning for those that are tried."""
-    texts = repr(data)
-    return next(each for each in _UNUSED if each not in texts and ascii(each)[1:-1] not in texts)
-
-
-def _with(value: Any, old: str, new: str) -> Any:
-    """Return a value with another character in all of its texts."""
-    if isinstance(value, str):
-        return value.replace(old, new)
-    if isinstance(value, list):
-        return [_with(each, old, new) for each in value]
-    if isinstance(value, dict):
-        return {_with(name, old, new): _with(each, old, new) for name, each in value.items()}
-    return value
 
 
 @cache

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-__all__ = ["MOST_ITERATIONS", "NUL", "ExpressionLimits", "Measure", "program_size"]
+__all__ = ["MOST_ITERATIONS", "ExpressionLimits", "Measure", "has_nul", "program_size"]
 
 #: The evaluator stops after so many.
 MOST_ITERATIONS: Final = 10_000
@@ -29,8 +29,8 @@ MOST_STEPS: Final = 64 * 1024 * 1024
 #: An item counts as so many characters.
 _OF_ELEMENT: Final = 16
 
-#: An escape in an expression that stands for U+0000.
-NUL: Final = re.compile(r"\0|\\(?:[xX]00|u0000|U00000000|000)")
+#: An escape in a literal that stands for U+0000; after another backslash it is part of a regular expression.
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\(?:[xX]00|u0000|U00000000|000)")
 
 _S: Final = r"(?:\s|//[^\n]*\n)*"  # space, with comments
 #: Literals of texts and bytes, and comments: a sign in one of them has no meaning.
@@ -58,12 +58,11 @@ _INTEGERS: Final = 2**63
 class Measure:
     """The size of values: their items and fields, and the characters of their texts.
 
-    ``has_nul``: a text has U+0000. ``fits``: CEL has all numbers.
+    ``fits``: CEL has all numbers, and the library takes all texts.
     """
 
     elements: int = 1
     size: int = 1
-    has_nul: bool = False
     fits: bool = True
 
     @classmethod
@@ -74,7 +73,7 @@ class Measure:
             value = todo.pop()
             if isinstance(value, str):
                 found.size += len(value)
-                found.has_nul = found.has_nul or "\0" in value
+                found.fits = found.fits and "\0" not in value
             elif isinstance(value, dict):
                 found.elements += len(value)
                 todo += value
@@ -146,6 +145,11 @@ class ExpressionLimits:
             size *= 1 + min(self.length, 64)
         work = times * size + iterations * self.length
         return work * self.growth > MOST_WORK or times * values.size * self.program > MOST_STEPS
+
+
+def has_nul(text: str) -> bool:
+    """Return whether a literal of an expression has U+0000: the library would cut it where a function gets it."""
+    return "\0" in text or any(found[2] and _NUL.search(found[0]) for found in _TEXTS.finditer(text))
 
 
 def _macros(bare: str) -> tuple[int, int, bool]:

@@ -296,7 +296,7 @@ def test_a_write_may_be_refused() -> None:
     assert _asked(_graph([_sized(on_error="fail")]), stored, None, "v2").allowed
 
 
-@pytest.mark.parametrize("value", [2**70, {"a": [2**70]}, "a" * 300])
+@pytest.mark.parametrize("value", [2**70, {"a": [2**70]}, {"a": "\0"}, "a" * 300])
 def test_a_value_that_an_expression_cannot_take_is_kept_whatever_the_rule_says(value: Any) -> None:
     """One such value of a client would fail every list of its kind, although no rule is wrong."""
     doubling = "cel.bind(a0, self, " + "".join(f"cel.bind(a{n + 1}, a{n}+a{n}, " for n in range(18)) + "self" + ")" * 19

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -71,6 +72,8 @@ def test_an_expression_gives_json(text: str, values: tuple[Any, ...], expected: 
         ("self.?port", "gives an optional value: write .orValue(absent) behind it"),
         ("self.foo(1)", "undeclared reference to `foo`"),
         (r"'a\u0000b'", "has U+0000: leave it out"),
+        (r"self.matches('[\x00-\x1f]')", "has U+0000: leave it out"),
+        (r"self + b'\\\000'", "has U+0000: leave it out"),
     ],
 )
 def test_a_bad_expression_is_refused_before_use(text: str, problem: str) -> None:
@@ -147,14 +150,41 @@ def test_ordinary_expressions_are_evaluated(text: str, value: Any) -> None:
     assert evaluated(text, value)
 
 
-@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, [{"a": 2**70}], float("inf")])
+@pytest.mark.parametrize(
+    "value", [2**63, -(2**63) - 1, [{"a": 2**70}], float("inf"), "a\0b", [{"a\0": 1}], [{"a": "\0"}]]
+)
 def test_a_value_that_the_language_lacks_is_told_apart_from_a_defect(value: Any) -> None:
-    """One integer of a client would fail every list of the kind, although its rule is right."""
+    """One integer of a client would fail every list of the kind, and U+0000 cut a text, although the rule is right."""
     with pytest.raises(ValueBeyondLimits):
         evaluated("self", value)
 
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\0\ufdd0\ufffe"), max_size=8)
+@pytest.mark.parametrize(
+    "pattern", ["[\\x00-\\x1f]", "^[^\\x00]*$", "[[:cntrl:]]", "\\pC", "[[:^ascii:]]", "a.b", "[\x01-\x1f]"]
+)
+def test_patterns_judge_every_control_character_as_it_is(pattern: str) -> None:
+    """A rule that hides texts with control characters would show one, or the other way round.
+
+    The library cuts a text at U+0000, so that one is refused rather than judged by another character.
+    """
+    for number in (*range(0xA0), 0xFDD0):
+        text = f"a{chr(number)}b"
+        for literal in (f"r'{pattern}'", "'" + pattern.replace("\\", "\\\\") + "'"):
+            expression = f"self.matches({literal})"
+            if number:
+                expected = re.search(PYTHONS.get(pattern, pattern), text) is not None
+                assert evaluated(expression, text) is expected, number
+            else:
+                with pytest.raises(ValueBeyondLimits, match="U\\+0000"):
+                    evaluated(expression, text)
+
+
+#: What Python's regular expressions lack.
+PYTHONS = {"[[:cntrl:]]": r"[\x00-\x1f\x7f]", r"\pC": "[\0-\x1f\x7f-\x9f]", "[[:^ascii:]]": r"[^\x00-\x7f]"}
+
+TEXTS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0") | st.sampled_from("\ufdd0\ufffe"), max_size=8
+)
 VALUES = st.recursive(
     TEXTS | st.booleans() | st.none() | st.integers(-(2**63), 2**63 - 1),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
