@@ -1,7 +1,8 @@
 """API groups that another API server serves, behind an APIService.
 
 A CRD whose group an APIService hands to a Service adds versions to that group. Clients then prefer the CRD's version,
-which shows none of the other server's objects, and the deletion of a namespace deletes none of them. Pure.
+which shows none of the other server's objects, and the deletion of a namespace deletes none of them. Webhook
+configurations for the group hold for the other server's objects too. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class GroupServedElsewhere(Exception):
 
 
 def check_groups(crds: Iterable[Object], services: Iterable[Object]) -> None:
-    """Refuse CRDs of which another API server serves the group, at whatever version.
+    """Refuse CRDs, or webhook configurations for them, if another API server serves the group, at whatever version.
 
     Args:
         crds: the documents of the CRDs.
@@ -36,8 +37,8 @@ def check_groups(crds: Iterable[Object], services: Iterable[Object]) -> None:
         if service and group in groups:
             at = qualified_name(service.get("namespace"), service.get("name"))
             raise GroupServedElsewhere(
-                f"the CRD {groups[group]} is not applied: the APIService {each['metadata']['name']} hands the group "
-                f"{group} to the Service {at}, another API server. The CRD would hide that server's objects, and "
-                "deleted namespaces would leave them behind. Use a cluster without that server; if it is gone for "
-                "good, delete the APIService"
+                f"nothing is installed for the CRD {groups[group]}: the APIService {each['metadata']['name']} hands "
+                f"the group {group} to the Service {at}, another API server. The CRD would hide that server's objects, "
+                "and deleted namespaces would leave them behind; admission would judge them. Use a cluster without "
+                "that server; if it is gone for good, delete the APIService"
             )

@@ -38,7 +38,7 @@ from restow.migrator import may_be_stored
 from restow.operator.metrics import OperatorMetrics
 from restow.operator.process import Files, Settings, install_crds
 from restow.webhook.authority import OwnAuthority
-from restow.webhook.supervise import keep_running, run_alongside, start_patiently
+from restow.webhook.supervise import StartStopped, keep_running, run_alongside, start_patiently
 
 __all__ = ["run"]
 
@@ -62,6 +62,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     address = identity.address if isinstance(identity, Files) else identity
     assert address is not None
     async with AsyncExitStack() as stack:
+        stack.enter_context(suppress(StartStopped))
         cluster = await stack.enter_async_context(settings.connect())
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="restow-")))
         await _Conversions(settings, cluster, address, folder).run(stop)

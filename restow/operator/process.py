@@ -14,7 +14,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,7 +44,7 @@ from restow.migrator import Options as MigrationOptions
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
 from restow.webhook.authority import Connect, OwnAuthority
-from restow.webhook.supervise import keep_running, run_alongside, start_patiently
+from restow.webhook.supervise import StartStopped, keep_running, run_alongside, start_patiently
 
 __all__ = [
     "Files",
@@ -118,11 +118,13 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
+        GroupServedElsewhere: another API server serves the group of the family; nothing was installed.
         CertificateError: a Secret of the own CA belongs to another owner, or the CA in it is malformed.
         BadCertificate: the certificate and its key cannot be read or do not match, or the client CA is malformed.
         OSError: a file cannot be read or written, or ``listen`` cannot bind a port.
     """
     async with AsyncExitStack() as stack:
+        stack.enter_context(suppress(StartStopped))
         cluster = await stack.enter_async_context(settings.connect())
         identity = settings.identity
         if isinstance(identity, Files):
@@ -152,9 +154,11 @@ class _Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Start, serve until asked to stop, and shut down."""
         settings, authority = self._settings, self._authority
+        crds = family.manifests(None if authority is None else authority.at)
         if settings.installs_crds:
-            crds = family.manifests(None if authority is None else authority.at)
             await start_patiently(lambda: install_crds(self._cluster, crds), stop, clock=settings.clock)
+        elif authority is not None:
+            await start_patiently(lambda: check_served_here(self._cluster, crds), stop, clock=settings.clock)
         if authority is not None:
             await start_patiently(self._certificates(authority).prepare, stop, clock=settings.clock)
         webhook = family.webhook(self._cluster, settings.clock.now, settings.limits, settings.clients)
@@ -282,13 +286,7 @@ async def install_crds(cluster: Cluster, manifests: Sequence[Mapping[str, Any]])
         KubeError: the API server refuses a request, or cannot be reached.
         TimeoutError: the API server does not serve all of them in time.
     """
-    try:
-        check_groups(manifests, (await cluster.list_page(API_SERVICES)).json()["items"])
-    except NotFound:
-        pass  # this API server serves every group itself
-    except Forbidden as error:
-        error.message += ". By this right --install-crds sees whether another API server serves the group of the CRDs"
-        raise
+    await check_served_here(cluster, manifests)
     names = []
     for manifest in manifests:
         name = manifest["metadata"]["name"]
@@ -305,6 +303,22 @@ async def install_crds(cluster: Cluster, manifests: Sequence[Mapping[str, Any]])
         )
         raise TimeoutError(told) from error
     _log.info("applied the CRDs %s", ", ".join(names))
+
+
+async def check_served_here(cluster: Cluster, manifests: Sequence[Mapping[str, Any]]) -> None:
+    """Check that no other API server serves the group of a CRD.
+
+    Raises:
+        GroupServedElsewhere: another API server serves it.
+        KubeError: the API server refuses the request, or cannot be reached.
+    """
+    try:
+        check_groups(manifests, (await cluster.list_page(API_SERVICES)).json()["items"])
+    except NotFound:
+        return  # this API server serves every group itself
+    except Forbidden as error:
+        error.message += ". By this right the operator sees whether another API server serves the group of the CRDs"
+        raise
 
 
 async def _established(cluster: Cluster, name: str) -> None:

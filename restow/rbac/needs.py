@@ -242,8 +242,9 @@ def _serve(asked: Asked) -> Iterator[Grant]:
 
 
 def _operator(asked: Asked) -> Iterator[Grant]:
-    if asked.installs_crds:
+    if asked.installs_crds or asked.own_ca is not None:
         yield _on(API_SERVICES, "list", _ELSEWHERE)
+    if asked.installs_crds:
         for name in FAMILY:
             yield _on_crd(name, "patch", "apply the packaged CRDs")
             yield _on_crd(name, "get", "wait until they are served")

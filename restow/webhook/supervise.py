@@ -4,7 +4,7 @@ No error of a background task ends the serving. When the work of a leader ends (
 a defect), it releases its lease, so that another replica can try. This replica stands for election again later.
 
 Only the start of a process can fail. It waits for an API server that restarts (``start_patiently``): a container that
-ends instead is started again later and later.
+ends instead is started again later and later. A request to stop ends the wait, even if no answer ever comes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import Forbidden, describe_failure
 from restow.kube.retry import READ_PATIENCE_S, Backoff, requested_wait
 
-__all__ = ["keep_running", "run_alongside", "start_patiently"]
+__all__ = ["StartStopped", "keep_running", "run_alongside", "start_patiently"]
 
 
 _log = logging.getLogger(__name__)
@@ -94,6 +94,10 @@ async def keep_running(
         await clock.sleep(delay)
 
 
+class StartStopped(Exception):
+    """The process was asked to stop before its start was complete."""
+
+
 async def start_patiently(
     step: Callable[[], Awaitable[None]],
     stop: asyncio.Event,
@@ -105,13 +109,28 @@ async def start_patiently(
 
     Args:
         step: the step; it may have been carried out in part before.
-        stop: once it is set, a failure is not waited out.
+        stop: once it is set, the step is cancelled.
         clock: gives ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
 
     Raises:
         KubeError: the API server refuses a request, or stays out of reach.
+        StartStopped: ``stop`` was set before the step was complete.
     """
+    starting = asyncio.create_task(_taken(step, clock, chance))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            raise StartStopped
+        await starting
+    finally:
+        for task in (starting, stopping):
+            task.cancel()
+        await asyncio.gather(starting, stopping, return_exceptions=True)
+
+
+async def _taken(step: Callable[[], Awaitable[None]], clock: Clock, chance: Callable[[], float]) -> None:
     began, failures = clock.monotonic(), 0
     while True:
         try:
@@ -119,7 +138,7 @@ async def start_patiently(
         except KubeError as error:
             # After an outage an API server may not have read its RBAC rules yet.
             passes = error.may_pass or (failures and isinstance(error, Forbidden))
-            if not passes or stop.is_set() or clock.monotonic() - began >= READ_PATIENCE_S:
+            if not passes or clock.monotonic() - began >= READ_PATIENCE_S:
                 raise
             failures += 1
             delay = _STARTING.delay(failures, chance(), requested_wait(error))

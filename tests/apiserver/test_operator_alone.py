@@ -1,16 +1,20 @@
-"""``restow operator`` is asked to stop while its API server is away: what it wants to say last cannot be said."""
+"""``restow operator`` is asked to stop while its API server is away, or never answers."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from restow.controlplane.plane import ControlPlane
 from tests.apiserver.kind import until
 from tests.apiserver.operators import Operator, free_port
+from tests.apiserver.proxy import Fault, Seen, proxy_before
+from tests.restow.forked import Forked
 
 MODES: dict[str, tuple[str, ...]] = {"family": (), "conversions": ("--conversions",)}
 LEASES = {"family": "restow-operator", "conversions": "restow-operator-conversions"}
@@ -53,3 +57,36 @@ async def test_it_ends_although_its_api_server_is_away(plane: ControlPlane, mode
     log = "".join(operator.log)
     assert f"lease default/{LEASES[mode]}: not released, so it has to expire: " in log
     assert ("the Lease of this replica stays until it ends: " in log) is (mode == "conversions")
+
+
+#: Where the start hangs, in its order.
+STEPS = {"family": ("apiservices", "secrets"), "conversions": ("apiservices", "leases", "configmaps", "secrets")}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_start_ends_although_no_answer_comes(plane: ControlPlane, tmp_path: Path, mode: str) -> None:
+    """A rollout during an outage would wait for the kubelet to kill each new replica, as long as a request may last."""
+    for step in STEPS[mode]:
+        asked = asyncio.Event()
+
+        async def hang(seen: Seen, step: str = step, asked: asyncio.Event = asked) -> Fault | None:
+            if asked.is_set() or step in seen.path:
+                asked.set()
+                await asyncio.get_running_loop().create_future()
+            return None
+
+        async with proxy_before(plane, tmp_path) as proxy:
+            proxy.hook = hang
+            process = await Forked.start(
+                *("operator", *MODES[mode], "--install-crds"),
+                *(f"--own-ca=https://127.0.0.1:{free_port()}", "--bind=127.0.0.1", "--port=0", "--metrics-port=0"),
+                *("--request-timeout=0", f"--kubeconfig={proxy.kubeconfig}"),
+            )
+            try:
+                async with asyncio.timeout(60):
+                    await asked.wait()
+                    process.terminate()
+                    assert await process.wait() == 0, step
+            finally:
+                if process.returncode is None:
+                    process.kill()

@@ -65,8 +65,8 @@ ARGUED: Final[Mapping[str, str]] = {
     "is caught where it is raised, and another error is told instead": """
         BrokenOff CallbackFailed GaveUp InvalidRange InvalidTime InvalidVersion InvalidWindow NestedTooDeep NoJson
         NoRelease NoUpdateTarget NotData NotYaml PathError QueueClosed QueueFull QueueOfKindFull ResponseRejected
-        ReviewFailed RuleFileError RulesInvalid TooOld NotRepresentable _Bad _Ended _EnoughError _Gone _NoAnswer
-        _NotDone _ReviewTooLong
+        ReviewFailed RuleFileError RulesInvalid StartStopped TooOld NotRepresentable _Bad _Ended _EnoughError _Gone
+        _NoAnswer _NotDone _ReviewTooLong
     """,
     "is answered to a client of the webhook, and listed in docs/serving.md": "AdmissionError Refusal",
     "is told to the author of conversions by restow check and by pytest, with the place of the mistake": """

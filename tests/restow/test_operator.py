@@ -21,7 +21,7 @@ from restow.kube.errors import Forbidden, TooManyRequests, Unreachable
 from restow.kube.resources import CRDS
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
-from restow.webhook.supervise import keep_running, run_alongside, start_patiently
+from restow.webhook.supervise import StartStopped, keep_running, run_alongside, start_patiently
 from tests.conversion.server.clocks import HeldClock
 from tests.memory.cluster import MemoryCluster
 from tests.restow.commandline import restow
@@ -200,16 +200,23 @@ async def test_a_start_waits_for_an_api_server(
     assert clock.slept == slept
 
 
-async def test_a_start_that_is_asked_to_stop_does_not_wait() -> None:
-    """SIGTERM would take half a minute while the API server is away."""
-    stop = asyncio.Event()
-    stop.set()
+@pytest.mark.parametrize("error", [Unreachable("no answer"), None])
+async def test_a_start_that_is_asked_to_stop_does_not_wait(error: Exception | None) -> None:
+    """SIGTERM would take half a minute while the API server is away, and for ever if it never answers."""
+    stop, ended = asyncio.Event(), asyncio.Event()
 
     async def step() -> None:
-        raise Unreachable("no answer")
+        stop.set()
+        if error is not None:
+            raise error
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
 
-    with pytest.raises(Unreachable):
-        await start_patiently(step, stop, clock=HeldClock().clock())
+    with pytest.raises(StartStopped):
+        await start_patiently(step, stop)
+    assert ended.is_set() or error is not None
 
 
 async def test_it_ends_when_cancelled() -> None:

@@ -69,6 +69,9 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
   verbs: [get, patch, create]
+{{- end -}}
+
+{{- define "restow.rules.elsewhere" -}}
 # To see whether another API server serves the group of the CRDs.
 - apiGroups: [apiregistration.k8s.io]
   resources: [apiservices]
@@ -345,10 +348,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   resources: [customresourcedefinitions]
   resourceNames: [conversionrules.restow.dev]
   verbs: {{ has "*" .targets | ternary (list "create") (list "get" "patch" "create") | toJson }}
-# To see whether another API server serves the group of the CRDs.
-- apiGroups: [apiregistration.k8s.io]
-  resources: [apiservices]
-  verbs: [list]
+{{ include "restow.rules.elsewhere" . }}
 {{- end -}}
 
 {{- define "restow.rules.conversions.optional" -}}
