@@ -29,7 +29,10 @@ from restow.conversion.certificates import (
     stash_configuration,
     stash_name,
 )
+from restow.conversion.operate import worker
+from restow.conversion.server import Limits
 from restow.rbac import FAMILY, Asked, Command, grants, manifests, plain
+from tests.apiserver.test_hostile_callers import MIB, MOST_FOR_CONNECTIONS
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,
@@ -343,6 +346,29 @@ def test_commands_are_understood(values: Path, helm: Helm) -> None:
         known = {option for parameter in commands[name].params for option in parameter.opts}
         assert {flag.partition("=")[0] for flag in flags if flag.startswith("--")} <= known
         assert CliRunner().invoke(commands[name], ["--help"]).exit_code == 0
+
+
+#: What a process takes without requests: with 400 kinds, or with a large CloudProfile (docs/benchmarks.md).
+AT_REST = 250 * MIB
+
+
+@pytest.mark.parametrize(("name", "workers"), [("webhook-own-ca", 0), ("operator", 0), ("conversions", 2)])
+def test_what_may_be_at_work_fits_into_the_memory(name: str, workers: int, helm: Helm) -> None:
+    """The kernel would end the pod, and with it the conversions of all kinds, before a request is refused."""
+    (workload,) = of_kind(helm.render("--values", BY_NAME[name]), "Deployment")
+    pod = container(workload)
+    given = {flag: text for flag, _, text in (each.partition("=") for each in pod["args"])}
+    in_flight = int(given["--max-in-flight-mib"]) * MIB
+    folders = [each.get("emptyDir") or {} for each in workload["spec"]["template"]["spec"]["volumes"]]
+    files = sum(size(each["sizeLimit"]) for each in folders if each.get("medium") == "Memory")
+    most = AT_REST + MOST_FOR_CONNECTIONS + files + workers * worker.MEMORY + 4 * in_flight
+    assert most <= size(pod["resources"]["limits"]["memory"]), f"{most / MIB:.0f} MiB"
+    assert in_flight - in_flight // 4 >= Limits().body, "the largest review is always too much"
+
+
+def size(text: str) -> int:
+    """A quantity in bytes."""
+    return int(text[:-2]) * {"Mi": MIB, "Gi": 1024 * MIB}[text[-2:]]
 
 
 @pytest.mark.parametrize("name", ["migration-job", "migration-indexed-job"])
