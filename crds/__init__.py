@@ -14,33 +14,6 @@ Public:
 writes. It and ``load`` read files; no other module does I/O, and no function reads a clock or mutates its arguments.
 """
 
-from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences
-from restow.crds.crd import Condition, Crd, CrdError, Strategy, Version, sort_versions, version_priority
-from restow.crds.files import load, loads
-from restow.crds.schema import ANY, Kind, ListType, MapType, Scalar, Schema
-from restow.crds.types import TypeProblem, type_problems
+import lazy_loader
 
-__all__ = [
-    "ANY",
-    "Condition",
-    "Crd",
-    "CrdError",
-    "Kind",
-    "ListType",
-    "MapType",
-    "Scalar",
-    "Schema",
-    "Strategy",
-    "TypeProblem",
-    "Version",
-    "added_defaults",
-    "dropped_fields",
-    "load",
-    "loads",
-    "pruned_paths",
-    "retyped_fields",
-    "sort_versions",
-    "topology_differences",
-    "type_problems",
-    "version_priority",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,51 +6,6 @@ and ``LeaderElector`` elects one of several processes. The public names are the 
 classes, and the resources in ``restow.kube.resources``. Everything else is implementation.
 """
 
-from restow.kube.client import connect
-from restow.kube.cluster import Cluster, PatchType, Reply
-from restow.kube.controller import Controller, ControllerEvent, ControllerEventType, ReconcileResult, Source
-from restow.kube.errors import ApiError, ConfigError, KubeError, Unreachable
-from restow.kube.impersonation import Impersonation
-from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming, unique_identity
-from restow.kube.resources import Resource
-from restow.kube.store import Informer, Store, StoreChange, TooOld
-from restow.kube.watch import Interruption, Key, Selection, key_of, watch
-from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent
+import lazy_loader
 
-__all__ = [
-    "Added",
-    "ApiError",
-    "Bookmark",
-    "Cluster",
-    "ConfigError",
-    "Controller",
-    "ControllerEvent",
-    "ControllerEventType",
-    "Deleted",
-    "ElectionEvent",
-    "Impersonation",
-    "Informer",
-    "Interruption",
-    "Item",
-    "Key",
-    "KubeError",
-    "LeaderElector",
-    "LeaseTiming",
-    "Listed",
-    "Modified",
-    "PatchType",
-    "ReconcileResult",
-    "Reply",
-    "Resource",
-    "Selection",
-    "Source",
-    "Store",
-    "StoreChange",
-    "TooOld",
-    "Unreachable",
-    "WatchEvent",
-    "connect",
-    "key_of",
-    "unique_identity",
-    "watch",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

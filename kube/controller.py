@@ -24,9 +24,9 @@ from typing import TypeAlias
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, describe_failure, first_error
+from restow.kube.listwatch import Interruption, Key, Selection, key_of, watch
 from restow.kube.resources import Resource
 from restow.kube.retry import Backoff, requested_wait
-from restow.kube.watch import Interruption, Key, Selection, key_of, watch
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent
 from restow.kube.workqueue import RETRY_BACKOFF, QueueClosed, WorkQueue
 

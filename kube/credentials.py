@@ -1,16 +1,15 @@
-"""The address of the API server and the credentials, loaded by kubernetes-asyncio and renewed before they expire.
+"""The address of the API server and the credentials, renewed before they expire.
 
-kubernetes-asyncio reads the entries of a kubeconfig (``restow.kube.kubeconfig`` finds them), exec plugins, OIDC and the
-service account of a pod; only these loaders are used. The import is lazy, because it costs 0.4 s and 70 MB. This module
-adds what the loaders leave to the caller: it loads expiring credentials again (``ConnectionSettings.renew_at``), and
-chooses the environment's proxies as kubectl does.
+``restow.kube.kubeconfig`` finds the entries of a kubeconfig, and ``restow.kube.clientconfig`` reads them and the
+service account of a pod. kubernetes-asyncio runs exec plugins and auth providers, and is imported for them only. This
+module loads expiring credentials again (``ConnectionSettings.renew_at``), and chooses the environment's proxies as
+kubectl does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import os
 import ssl
@@ -20,10 +19,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from restow.kube.clientconfig import ACCOUNT, ClientConfig
 from restow.kube.errors import ConfigError, CredentialsExpired
 from restow.kube.impersonation import Impersonation
 from restow.kube.kubeconfig import KubeContext, choose_context
@@ -32,7 +31,6 @@ __all__ = ["ConnectionSettings", "Credentials", "load_connection"]
 
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
-_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _TOKEN_FILE_PERIOD = timedelta(minutes=1)  # the kubelet rotates projected tokens in place; client-go re-reads as often
 _RENEWAL_MARGIN = timedelta(minutes=1)
 _SHORTEST_PERIOD = timedelta(seconds=1)
@@ -141,20 +139,20 @@ def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool
 async def _from_kubeconfig(
     files: Sequence[Path], chosen: KubeContext, now: Callable[[], datetime], known: ConnectionSettings | None
 ) -> ConnectionSettings:
-    from kubernetes_asyncio import config as kube_config
-
-    settings, where = _empty_configuration(), f"kubeconfig {os.pathsep.join(map(str, files))!r}"
-    source = f"context {chosen.context!r} of {where}" if chosen.context else where
+    where = f"kubeconfig {os.pathsep.join(map(str, files))!r}"
+    source, expiry = f"context {chosen.context!r} of {where}" if chosen.context else where, None
     try:
-        with _raised_and_not_logged():
-            loader = await kube_config.load_kube_config_from_dict(chosen.to_document(), client_configuration=settings)
-    except Exception as error:  # the loader passes on all errors of its assertions, files and plugins
+        if chosen.user.get("exec") or chosen.user.get("auth-provider"):
+            settings, expiry = await _from_plugin(chosen)
+        else:
+            settings = ClientConfig.of_entries(chosen.cluster, chosen.user)
+    except Exception as error:  # the plugin's loader passes on all errors of its assertions and files
         msg = f"{source} cannot be used: {_first_line(error)}"
         raise ConfigError(msg) from error
-    if "exec" in chosen.user and not settings.api_key and not settings.cert_file:
+    if "exec" in chosen.user and not settings.authorization and not settings.certificate:
         msg = f"{source} cannot be used: its exec plugin answered with neither a token nor a client certificate and key"
         raise ConfigError(msg)
-    renew_at, expiry = None, getattr(loader, "exec_plugin_expiry", None)
+    renew_at = None
     if expiry is not None:
         # A plugin may return the same token until it expires; do not call the plugin at every request then.
         renew_at = max(expiry - min(_RENEWAL_MARGIN, (expiry - now()) / 2), now() + _SHORTEST_PERIOD)
@@ -164,31 +162,52 @@ async def _from_kubeconfig(
     return replace(made, context=chosen.context or None, valid_until=expiry)
 
 
-def _from_pod(now: Callable[[], datetime], known: ConnectionSettings | None) -> ConnectionSettings:
+async def _from_plugin(chosen: KubeContext) -> tuple[ClientConfig, datetime | None]:
+    """Return what the plugin or provider answers, and when that expires if it says so."""
     from kubernetes_asyncio import config as kube_config
+    from kubernetes_asyncio.client.configuration import Configuration
 
-    settings = _empty_configuration()
+    # Configuration() would copy a process-wide default that a host program may have set.
+    loaded = type.__call__(Configuration)
+    with _raised_and_not_logged():
+        loader = await kube_config.load_kube_config_from_dict(chosen.to_document(), client_configuration=loaded)
+    authority, certificate, key = (
+        Path(file) if file else None for file in (loaded.ssl_ca_cert, loaded.cert_file, loaded.key_file)
+    )
+    settings = ClientConfig(
+        str(loaded.host),
+        authority,
+        certificate,
+        key,
+        verify=loaded.verify_ssl,
+        server_name=loaded.tls_server_name,
+        proxy=loaded.proxy,
+        authorization=loaded.api_key.get("BearerToken"),
+    )
+    return settings, getattr(loader, "exec_plugin_expiry", None)
+
+
+def _from_pod(now: Callable[[], datetime], known: ConnectionSettings | None) -> ConnectionSettings:
+    file = ACCOUNT / "namespace"
     try:
-        kube_config.load_incluster_config(client_configuration=settings, try_refresh_token=False)
-        namespace = _NAMESPACE_FILE.read_text(encoding="utf-8").strip() if _NAMESPACE_FILE.exists() else "default"
-    except Exception as error:
+        settings = ClientConfig.of_pod(os.environ)
+        namespace = file.read_text(encoding="utf-8").strip() if file.exists() else "default"
+    except (OSError, ValueError) as error:
         msg = f"this pod's service account cannot be used: {_first_line(error)}"
         raise ConfigError(msg) from error
     source, renew_at = "this pod's service account", now() + _TOKEN_FILE_PERIOD
     return _connection(settings, source, known, namespace=namespace, renew_at=renew_at)
 
 
-def _empty_configuration() -> Any:
-    from kubernetes_asyncio.client.configuration import Configuration
-
-    # Configuration() would copy a process-wide default that a host program may have set.
-    return type.__call__(Configuration)
-
-
 def _connection(
-    settings: Any, source: str, known: ConnectionSettings | None, *, namespace: str, renew_at: datetime | None
+    settings: ClientConfig,
+    source: str,
+    known: ConnectionSettings | None,
+    *,
+    namespace: str,
+    renew_at: datetime | None,
 ) -> ConnectionSettings:
-    host = str(settings.host).rstrip("/")
+    host = settings.host.rstrip("/")
     url = urlsplit(host)
     if url.scheme not in ("http", "https") or not url.hostname:
         msg = f"{source} has the server {host!r}: it must be a URL, https://HOST:PORT"
@@ -197,41 +216,31 @@ def _connection(
     return ConnectionSettings(
         host=host,
         tls=tls,
-        server_hostname=settings.tls_server_name,
+        server_hostname=settings.server_name,
         proxy=_proxy(settings.proxy or _proxy_of_environment(url), source),
-        authorization=_header(settings.api_key.get("BearerToken"), source),
+        authorization=_header(settings.authorization, source),
         namespace=namespace,
         renew_at=renew_at,
         tls_digest=digest,
     )
 
 
-def _tls(settings: Any, source: str, known: ConnectionSettings | None) -> tuple[ssl.SSLContext, bytes]:
+def _tls(settings: ClientConfig, source: str, known: ConnectionSettings | None) -> tuple[ssl.SSLContext, bytes]:
     """Return the TLS context and the digest of its certificates; the known context if they are the same."""
     part, wrong = "certificate-authority", "it is not PEM"
     try:
-        digest = _digest(settings)
+        digest = settings.digest()
         if known is not None and known.tls is not None and known.tls_digest == digest:
             return known.tls, digest
-        context = ssl.create_default_context(cafile=settings.ssl_ca_cert)
-        if settings.cert_file:
-            part, wrong = "client certificate and key", "not PEM, or they do not belong together"
-            context.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
+        context = settings.authorities()
+        part, wrong = "client certificate and key", "not PEM, or they do not belong together"
+        settings.identify(context)
     except OSError as error:
-        why = wrong if isinstance(error, ssl.SSLError) else error.strerror
+        file = f": {error.filename}" if error.filename else ""
+        why = wrong if isinstance(error, ssl.SSLError) else f"{error.strerror}{file}"
         msg = f"the {part} of {source} cannot be used: {why}"
         raise ConfigError(msg) from error
-    if not settings.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
     return context, digest
-
-
-def _digest(settings: Any) -> bytes:
-    files = (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
-    contents = (Path(file).read_bytes() if file else b"" for file in files)
-    each = (hashlib.sha256(content).digest() for content in contents)
-    return hashlib.sha256(b"".join((*each, bytes([bool(settings.verify_ssl)])))).digest()
 
 
 def _header(value: str | None, source: str) -> str | None:

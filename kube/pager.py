@@ -3,7 +3,7 @@
 Each page names a continue token for the next one. When etcd has compacted the history of a token, the API server
 answers 410 with an inconsistent token, and the list continues with that one: it skips no object that existed when the
 list began, and may or may not contain objects created meanwhile. Callers that need one state for the whole list watch
-instead (``restow.kube.watch``).
+instead (``restow.kube.listwatch``).
 """
 
 from __future__ import annotations

@@ -336,7 +336,7 @@ class RetryingCluster:
         params: Mapping[str, str],
         metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Cluster.watch``, without retries: ``restow.kube.watch`` reconnects by its own rules."""
+        """As ``Cluster.watch``, without retries: ``restow.kube.listwatch`` reconnects by its own rules."""
         return self.bare.watch(resource, namespace, params=params, metadata_only=metadata_only)
 
     async def _retry(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:

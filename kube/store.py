@@ -36,8 +36,8 @@ import msgspec
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import TooDeep, api_error, first_error
+from restow.kube.listwatch import Key, Selection, key_of, watch_parts
 from restow.kube.resources import Object, Resource
-from restow.kube.watch import Key, Selection, key_of, watch_parts
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, ListedPart, Modified, WatchEvent
 
 __all__ = ["Informer", "Store", "StoreChange", "TooOld"]

@@ -35,8 +35,8 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.shoots.profile import offering
 from restow.kube.clock import Clock
 from restow.kube.cluster import Cluster
+from restow.kube.listwatch import Key
 from restow.kube.store import Informer, Store
-from restow.kube.watch import Key
 from restow.kube.watchevents import Item
 
 __all__ = [

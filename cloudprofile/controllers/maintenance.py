@@ -37,7 +37,7 @@ from restow.cloudprofile.objects import SHOOT, SHOOTS, Object, ObjectEvent
 from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
 from restow.kube.errors import ApiError, BadRequest, Forbidden, Invalid
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 
 __all__ = ["ShootMaintenance"]
 

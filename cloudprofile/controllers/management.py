@@ -27,7 +27,7 @@ from restow.cloudprofile.versions.lifecycle import next_transition_of
 from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
 from restow.kube.errors import ApiError, BadRequest, Forbidden, Invalid
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 
 __all__ = ["ManagedVersions"]
 

@@ -25,8 +25,8 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.controller import Controller, ControllerEvent, Source
 from restow.kube.errors import first_error
+from restow.kube.listwatch import Key, Selection
 from restow.kube.resources import Resource
-from restow.kube.watch import Key, Selection
 
 __all__ = ["ControllerOptions", "run"]
 

@@ -38,7 +38,7 @@ from restow.cloudprofile.queries import children_of, shoots_of
 from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 
 __all__ = ["ProfileStatus"]
 

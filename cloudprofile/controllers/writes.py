@@ -20,8 +20,8 @@ from restow.kube.cluster import Cluster, PatchType
 from restow.kube.controller import ReconcileResult
 from restow.kube.errors import Conflict, NotFound
 from restow.kube.events import event_body, write_event
+from restow.kube.listwatch import Key
 from restow.kube.resources import Resource
-from restow.kube.watch import Key
 
 __all__ = ["MANAGER", "EventRecorder", "Reconcile", "again_if_changed", "patch"]
 

@@ -24,9 +24,9 @@ from restow.kube.cluster import Cluster
 from restow.kube.controller import Controller, ControllerEvent, ReconcileResult
 from restow.kube.errors import Conflict, KubeError, NotFound, describe_failure
 from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming, unique_identity
+from restow.kube.listwatch import Key
 from restow.kube.resources import CRDS
 from restow.kube.retry import Backoff, RetryingCluster, requested_wait
-from restow.kube.watch import Key
 from restow.migrator.decide.premise import Followers
 from restow.migrator.decide.proof import ANNOTATION, extended, touches_managed_fields, what_is_proved
 from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused

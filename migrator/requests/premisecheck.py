@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, KubeError
+from restow.kube.listwatch import Selection, watch
 from restow.kube.resources import CRDS
-from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
 from restow.migrator.decide.premise import Premise
 from restow.migrator.decide.prune import Generations, PruneVerdict

@@ -2,7 +2,7 @@
 
 Every command that logs uses this format. Text is for people and for ``grep``:
 
-    2026-01-31T12:00:00.000Z WARNING restow.kube.watch: the watch of widgets.example.com ended
+    2026-01-31T12:00:00.000Z WARNING restow.kube.listwatch: the watch of widgets.example.com ended
 
 JSON has the same content as ``time``, ``level``, ``logger`` and ``message``. It adds ``exception`` with the traceback,
 and the extra fields of the record (``migration``, ``details``) under their names. Callers put no bodies and no

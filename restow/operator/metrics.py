@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent
 from restow.kube.clockcheck import ClockCheck
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 from restow.migrator.operate.metrics import MigrationMetrics
 
 __all__ = ["OperatorMetrics"]

@@ -18,9 +18,9 @@ from restow.kube.cluster import PatchType
 from restow.kube.controller import Controller, ControllerEvent, ControllerEventType, ReconcileResult, Source
 from restow.kube.errors import NotFound
 from restow.kube.leaderelection import LeaderElector, LeaseTiming
+from restow.kube.listwatch import Key, Selection, watch
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, NAMESPACES
 from restow.kube.retry import Backoff
-from restow.kube.watch import Key, Selection, watch
 from restow.kube.watchevents import Added, Item, Listed, Modified
 from tests.apiserver.kind import Kind
 

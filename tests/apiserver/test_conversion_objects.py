@@ -16,8 +16,8 @@ from restow.conversion.certificates import Bundle
 from restow.kube import connect
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, Conflict
+from restow.kube.listwatch import Selection, watch
 from restow.kube.resources import CRDS
-from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Deleted, Listed, Modified
 from tests.apiserver.kind import entry_versions, owners, until
 from tests.apiserver.provider import (

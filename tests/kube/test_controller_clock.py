@@ -9,8 +9,8 @@ import pytest
 
 from restow.kube.clock import Clock
 from restow.kube.controller import Controller, ReconcileResult
+from restow.kube.listwatch import Key
 from restow.kube.resources import NAMESPACES
-from restow.kube.watch import Key
 from tests.kube.test_controller_failures import OneNamespace, Run
 
 DAY = 86400.0

@@ -14,9 +14,9 @@ from restow.kube.clock import Clock
 from restow.kube.cluster import Cluster, Reply
 from restow.kube.controller import Controller, ReconcileResult
 from restow.kube.errors import KubeError, TooManyRequests, Unreachable
+from restow.kube.listwatch import Key
 from restow.kube.resources import NAMESPACES
 from restow.kube.retry import Backoff
-from restow.kube.watch import Key
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 

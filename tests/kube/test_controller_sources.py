@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from restow.kube.controller import KeyIndex
-from restow.kube.watch import Key, key_of
+from restow.kube.listwatch import Key, key_of
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent, read_page
 
 

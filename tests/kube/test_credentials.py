@@ -606,14 +606,11 @@ class TestPods:
     @pytest.fixture
     def account(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: ControlPlane) -> Path:
         """The folder of a service account."""
-        from kubernetes_asyncio.config import incluster_config
-
         (tmp_path / "token").write_text("first\n")
         (tmp_path / "ca.crt").write_bytes(control_plane.ca_file.read_bytes())
         (tmp_path / "namespace").write_text("team-a\n")
-        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
-        monkeypatch.setattr("restow.kube.credentials._NAMESPACE_FILE", tmp_path / "namespace")
+        for module in ("clientconfig", "credentials"):
+            monkeypatch.setattr(f"restow.kube.{module}.ACCOUNT", tmp_path)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
         return tmp_path

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from restow.cloudprofile.controllers import index
+from restow.kube.listwatch import Key
 from restow.kube.store import Store, TooOld
-from restow.kube.watch import Key
 from restow.kube.watchevents import Added, Deleted, Item, Listed, Metadata, Modified
 
 

@@ -31,8 +31,6 @@ CLOCK = "TESTS_CLOCK_AHEAD"
 """The environment variable with the file that says by how many seconds the clock of a process is ahead."""
 
 _LARGEST = 1024 * 1024  # bytes of a request
-#: What commands import while they run: all of kubernetes-asyncio takes a third of a second.
-_IMPORTED_LATE = ("kubernetes_asyncio.config", "kubernetes_asyncio.client.configuration")
 _lock = threading.Lock()
 _servers: dict[int, socket.socket] = {}
 
@@ -120,8 +118,8 @@ def main() -> None:
     from restow.main import COMMANDS
     from restow.main import main as restow
 
-    for name in (*(f"restow.commands.{each}" for each in COMMANDS), *_IMPORTED_LATE):
-        import_module(name)
+    for name in COMMANDS:
+        import_module(f"restow.commands.{name}")
     gc.collect()
     gc.freeze()
     arguments = _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -18,6 +19,7 @@ from restow.conversion.stash.annotation import FORMAT as STASH
 from restow.main import COMMANDS, main
 from restow.manpages import examples, exit_codes
 from restow.migrator.decide.proof import FORMAT as PROOF
+from tests.kube.recording import kubeconfig
 from tests.restow.commandline import RESTOW, restow
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
@@ -122,6 +124,43 @@ def test_help_imports_no_costly_library(arguments: list[str]) -> None:
     )
     ran = restow(command=(sys.executable, "-c", script))
     assert ran.out.splitlines()[-1] == "imported: []"
+
+
+@pytest.mark.parametrize(
+    ("package", "costly"),
+    [
+        ("restow.kube", ["aiohttp", "yaml", "msgspec"]),
+        ("restow.crds", ["aiohttp", "yaml", "msgspec"]),
+        ("restow.migrator", ["aiohttp", "yaml", "msgspec"]),
+        ("restow.conversion", ["aiohttp", "asyncio", "ssl"]),
+    ],
+)
+def test_a_package_imports_what_is_asked_for(package: str, costly: list[str]) -> None:
+    """HTTP takes a second of a busy machine, and a conversion does none."""
+    script = f"import sys, {package}\nprint([each for each in {costly!r} if each in sys.modules])"
+    assert restow(command=(sys.executable, "-c", script)).out == "[]\n"
+
+
+@pytest.mark.parametrize("package", ["restow.kube", "restow.crds", "restow.migrator"])
+def test_every_name_of_a_package_is_there(package: str) -> None:
+    """Only type checkers read the stub, so a name that is misspelt there would be missed when it is used."""
+    found = import_module(package)
+    assert found.__all__
+    assert [name for name in found.__all__ if isinstance(getattr(found, name), ModuleType)] == []
+
+
+@pytest.mark.parametrize("user", [{"token": "t"}, {"client-certificate-data": "", "username": "a", "password": "b"}])
+def test_a_kubeconfig_without_a_plugin_needs_no_generated_client(user: dict[str, str], tmp_path: Path) -> None:
+    """kubernetes-asyncio imports 860 modules, which take longer than all else that a short command does."""
+    config = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9", user)
+    script = (
+        "import sys\n"
+        "from restow.main import main\n"
+        f"try:\n    main(['status', 'widgets.example.com', '--kubeconfig', {str(config)!r}])\n"
+        "except SystemExit as ended:\n"
+        "    print('imported:', ended.code, 'aiohttp' in sys.modules, 'kubernetes_asyncio' in sys.modules)\n"
+    )
+    assert restow(command=(sys.executable, "-c", script)).out.splitlines()[-1] == "imported: 4 True False"
 
 
 @pytest.mark.parametrize("command", ["migrate", "plan", "ready"])

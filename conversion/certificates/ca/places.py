@@ -27,7 +27,7 @@ from restow.crds import CrdError
 from restow.kube import Cluster, KubeError, Resource
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import Forbidden, describe_failure
-from restow.kube.watch import Selection, watch
+from restow.kube.listwatch import Selection, watch
 from restow.kube.watchevents import Added, Deleted, Item, Listed, Modified, WatchEvent
 
 __all__ = ["Look", "Places", "problem_of"]

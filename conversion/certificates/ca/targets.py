@@ -42,7 +42,7 @@ from restow.conversion.certificates.wiring.fieldmanagers import last_writer
 from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 from restow.crds import Crd, CrdError
 from restow.kube import Cluster
-from restow.kube.watch import Selection
+from restow.kube.listwatch import Selection
 
 __all__ = [
     "ConfigurationTarget",

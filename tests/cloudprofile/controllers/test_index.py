@@ -9,7 +9,7 @@ import pytest
 
 from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 from restow.kube.watchevents import Added, Deleted, Item, Metadata, Modified
 
 KEY = Key("n", "child")

@@ -12,7 +12,7 @@ from restow.cloudprofile.controllers.maintenance import ShootMaintenance
 from restow.cloudprofile.controllers.writes import EventRecorder
 from restow.kube.clock import Clock
 from restow.kube.errors import Conflict, Unreachable
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 from restow.kube.watchevents import Listed
 from tests.cloudprofile.memory import Memory
 from tests.kube.test_store import item

@@ -12,7 +12,7 @@ from restow.cloudprofile.findings import refusal
 from restow.cloudprofile.management.config import KubernetesVersionManagement, VersionManagement
 from restow.cloudprofile.profiles.admission import judge
 from restow.kube.clock import Clock
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 from restow.kube.watchevents import Listed
 from tests.cloudprofile.memory import Memory
 from tests.kube.test_store import item

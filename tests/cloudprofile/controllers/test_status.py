@@ -14,7 +14,7 @@ from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.controllers.writes import EventRecorder
 from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE
 from restow.kube.clock import Clock
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 from restow.kube.watchevents import Added
 from tests.cloudprofile.controllers.test_index import item
 from tests.cloudprofile.memory import Memory

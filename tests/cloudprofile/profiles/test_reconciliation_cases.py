@@ -13,7 +13,7 @@ from restow.cloudprofile.controllers.writes import EventRecorder
 from restow.cloudprofile.objects import NAMESPACED_CLOUD_PROFILE
 from restow.cloudprofile.profiles.reconciliation import FINALIZER, decide_finalizers
 from restow.kube.clock import Clock
-from restow.kube.watch import Key
+from restow.kube.listwatch import Key
 from restow.kube.watchevents import Listed
 from tests.cloudprofile.cases import Case, load, now_of, params
 from tests.cloudprofile.memory import Memory

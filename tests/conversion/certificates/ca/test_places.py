@@ -18,8 +18,8 @@ from restow.conversion.certificates import Address, Bundle, Service
 from restow.conversion.certificates.ca import Certificates
 from restow.crds import Crd
 from restow.kube import Reply, Resource
+from restow.kube.listwatch import Selection
 from restow.kube.resources import CRDS
-from restow.kube.watch import Selection
 from restow.kube.watchevents import Deleted, Listed, Modified
 from tests.conversion.certificates.world import World
 
@@ -59,7 +59,7 @@ class Watched(World):
 
     @asynccontextmanager
     async def watch(self, _cluster: object, selection: Selection, **_options: Any) -> AsyncIterator[AsyncIterator[Any]]:
-        """In the place of ``restow.kube.watch.watch``."""
+        """In the place of ``restow.kube.listwatch.watch``."""
         events: asyncio.Queue[Any] = asyncio.Queue()
         self.watches.append((selection, events))
 

@@ -22,7 +22,7 @@ from restow.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from restow.kube.watch import HEALTHY_S, WatchPosition
+from restow.kube.listwatch import HEALTHY_S, WatchPosition
 
 
 def refused(kind: type[ApiError], status: int, **more: Any) -> ApiError:

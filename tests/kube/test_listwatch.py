@@ -15,7 +15,7 @@ from aiohttp import web
 from restow.kube import Resource, connect
 from restow.kube.clock import Clock
 from restow.kube.errors import ApiError, BadReply, Forbidden, Gone, KubeError, NotFound, TimedOut, Unauthorized
-from restow.kube.watch import Interruption, Selection, watch
+from restow.kube.listwatch import Interruption, Selection, watch
 from restow.kube.watchevents import Added, Bookmark, Deleted, Listed, Modified, WatchEvent
 
 WIDGETS = Resource("example.com", "v1", "widgets", namespaced=True)

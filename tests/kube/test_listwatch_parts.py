@@ -13,12 +13,12 @@ import pytest
 from restow.kube.clock import Clock
 from restow.kube.cluster import Reply
 from restow.kube.errors import Gone, ServerError, api_error
+from restow.kube.listwatch import Selection, watch_parts
 from restow.kube.resources import Resource
 from restow.kube.store import Informer, Store
-from restow.kube.watch import Selection, watch_parts
 from restow.kube.watchevents import ListedPart
+from tests.kube.test_listwatch import WIDGETS
 from tests.kube.test_store_informer import Fed
-from tests.kube.test_watch import WIDGETS
 
 
 class Paged(Fed):
