@@ -14,22 +14,6 @@ from typing import Any
 
 from restow.cloudprofile.objects import Object, image_versions, machine_images
 
-__all__ = [
-    "AMD64",
-    "ARCHITECTURE",
-    "ARCHITECTURES",
-    "Definitions",
-    "architecture_of",
-    "architectures_of",
-    "definitions_of",
-    "fill_architectures",
-    "flavor_architectures",
-    "in_form_of",
-    "in_step",
-    "synchronise",
-]
-
-
 ARCHITECTURE = "architecture"
 AMD64 = "amd64"
 ARCHITECTURES = (AMD64, "arm64")

@@ -13,25 +13,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-__all__ = [
-    "FindingType",
-    "ProfileUser",
-    "Remark",
-    "ValidationFinding",
-    "ValidationVerdict",
-    "ValidationWarning",
-    "anonymous",
-    "denied",
-    "duplicate",
-    "forbidden",
-    "invalid",
-    "is_denied",
-    "not_supported",
-    "refusal",
-    "required",
-    "verdict",
-]
-
 
 class FindingType(StrEnum):
     """The kinds of field errors."""

@@ -25,16 +25,6 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
 from restow.kube.pager import ObjectList, Table, list_tables, list_typed_pages
 
-__all__ = [
-    "NamedObject",
-    "children_of",
-    "find_profile",
-    "read_specs",
-    "shoots_of",
-    "shoots_of_family",
-]
-
-
 _SHOOTS_PAGE: Final = 500
 _SPECS_PAGE: Final = 250
 _WHOLE_PAGE: Final = 50  # a NamespacedCloudProfile has up to a megabyte, nearly all of it status

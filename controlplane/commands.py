@@ -20,16 +20,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "Arguments",
-    "apiserver_command",
-    "controller_manager_command",
-    "etcd_command",
-    "free_ports",
-    "key_values",
-]
-
-
 FlagValue = str | Sequence[str] | None
 Arguments = Mapping[str, FlagValue]
 """Flags by name: a text, several texts (the flag is repeated), or None (the default is omitted)."""

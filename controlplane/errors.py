@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BinariesUnavailableError",
-    "ControlPlaneError",
-    "NotStoredError",
-    "PortTakenError",
-    "ProcessError",
-    "UnavailableError",
-]
-
 
 class ControlPlaneError(Exception):
     """The base class of all errors of this package."""

@@ -23,8 +23,6 @@ from restow.controlplane.errors import ControlPlaneError, NotStoredError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["Etcd"]
-
 _PAGE = 500  # keys per request of a prefix read
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 

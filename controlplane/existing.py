@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from restow.controlplane.plane import ApiServer
     from restow.controlplane.users import ClusterUser
 
-__all__ = ["ExistingCluster", "use_existing_cluster"]
-
 
 def use_existing_cluster(environment: Mapping[str, str] | None = None) -> bool:
     """Return whether ``RESTOW_KUBECONFIG`` names a cluster, or ``USE_EXISTING_CLUSTER`` is true (in Go's notation)."""

@@ -56,9 +56,6 @@ if TYPE_CHECKING:
     from restow.controlplane.processes import ManagedProcess
     from restow.controlplane.users import ClusterUser
 
-__all__ = ["ApiServer", "ControlPlane", "RunningPlane"]
-
-
 _START_ATTEMPTS = 5
 _WATCH_EVERY = 0.5  # seconds
 _CONTROLLERS = ("garbage-collector-controller", "namespace-controller")

@@ -26,8 +26,6 @@ from restow.controlplane.errors import ControlPlaneError, PortTakenError, Proces
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ManagedProcess", "ProcessGroup"]
-
 _POLL = 0.02  # seconds between checks of a process that is ending
 _STDERR = 2  # the file descriptor: pytest replaces sys.stderr by objects that have none
 _TAIL_LINES = 25

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from restow.controlplane.existing import ExistingCluster
     from restow.controlplane.plane import ControlPlane
 
-__all__ = ["control_plane", "control_plane_definition", "etcd", "kubeconfig", "running_plane"]
-
 
 @pytest.fixture(scope="session")
 def control_plane_definition() -> ControlPlane:

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from restow.controlplane.processes import ManagedProcess
 
-__all__ = [
-    "Probe",
-    "apiserver_probe",
-    "etcd_probe",
-    "go_duration_seconds",
-    "http_probe",
-    "seconds_from_environment",
-    "wait_until_ready",
-]
-
-
 Probe = Callable[[aiohttp.ClientSession], Awaitable[str | None]]
 """A function that checks once and returns None if the process is ready, else a text with the missing condition."""
 

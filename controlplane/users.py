@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-__all__ = [
-    "ClusterUser",
-    "ControlPlaneAuthority",
-    "SignedKeyPair",
-    "kubeconfig_document",
-    "public_key_pem",
-    "write_private",
-]
-
-
 try:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

@@ -12,8 +12,6 @@ from typing import Final
 
 from restow.kube.resources import Object, Resource, qualified_name
 
-__all__ = ["API_SERVICES", "GroupServedElsewhere", "check_groups"]
-
 API_SERVICES: Final = Resource("apiregistration.k8s.io", "v1", "apiservices", namespaced=False)
 
 

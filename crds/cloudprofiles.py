@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from restow.crds.documents import load_documents
 
-__all__ = ["documents"]
-
 _GROUP: Final = "core.gardener.cloud"
 
 

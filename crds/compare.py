@@ -20,8 +20,6 @@ from restow.crds.schema import ANY, IMPLICIT_PROPERTIES, UNDESCRIBED, Schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["added_defaults", "dropped_fields", "pruned_paths", "retyped_fields", "topology_differences"]
-
 
 def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
     """Return the places that both schemas know but own differently.

@@ -11,8 +11,6 @@ from typing import Any, Final
 from restow.crds.documents import load_documents
 from restow.kube import Resource
 
-__all__ = ["CONVERSION_RULES", "NAME", "document"]
-
 NAME: Final = "conversionrules.restow.dev"
 CONVERSION_RULES: Final = Resource("restow.dev", "v1alpha1", "conversionrules", namespaced=False)
 

@@ -21,8 +21,6 @@ from typing import Any, Final, Literal, NoReturn, cast
 from restow.crds.schema import Schema
 from restow.kube.resources import Resource
 
-__all__ = ["Condition", "Crd", "CrdError", "Strategy", "Version", "sort_versions", "version_priority"]
-
 Strategy = Literal["None", "Webhook"]
 
 _API_VERSION: Final = "apiextensions.k8s.io/v1"

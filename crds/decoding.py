@@ -24,8 +24,6 @@ from restow.crds.paths import ROOT, field_path, item_path
 from restow.crds.schema import ANY, UNDESCRIBED, Schema
 from restow.crds.types import has_type
 
-__all__ = ["SchemaProblem", "schema_problems", "with_defaults"]
-
 
 def with_defaults(value: Any, schema: Schema) -> Any:
     """Return ``value`` with the defaults of its schema; a complete value is returned itself, and nothing is mutated.

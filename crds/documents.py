@@ -18,9 +18,6 @@ import yaml
 
 from restow.crds.scalars import NotRepresentable, key_text, resolve
 
-__all__ = ["MOST_VALUES", "NotYaml", "load_documents", "load_objects", "not_yaml"]
-
-
 #: The most values that a document may have with its aliases expanded; more is an attack or a mistake. Kubernetes has
 #: its own bound.
 MOST_VALUES: Final = 5_000_000

@@ -15,26 +15,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "METADATA_NAME",
-    "FieldSet",
-    "Path",
-    "as_compared",
-    "decode",
-    "encode",
-    "equal",
-    "from_paths",
-    "is_leaf",
-    "is_readable",
-    "key_element",
-    "keys_of",
-    "normal",
-    "only",
-    "union",
-    "value_element",
-    "without",
-]
-
 FieldSet: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
 

@@ -18,9 +18,6 @@ from typing import Final
 from restow.crds.crd import Crd, CrdError
 from restow.crds.documents import NotYaml, load_objects
 
-__all__ = ["load", "loads"]
-
-
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _KIND: Final = "CustomResourceDefinition"
 

@@ -17,8 +17,6 @@ import msgspec
 from restow.crds.fieldpath import Path, as_compared, keys_of, normal
 from restow.crds.schema import ANY, Schema
 
-__all__ = ["Items", "Members", "Place", "children", "owned", "place_of"]
-
 Members: TypeAlias = dict[Path, Any]
 """Values by the paths that own them. A path that is owned in addition to the paths below it has its own value: the keys
 of a list item, the name of a map key.

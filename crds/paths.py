@@ -14,8 +14,6 @@ import json
 import re
 from typing import Final
 
-__all__ = ["ROOT", "field_path", "item_path", "items_path", "values_path"]
-
 ROOT: Final = "."
 
 _PLAIN = re.compile(r"[A-Za-z0-9_$-]+")

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["CrdDiagnosis", "CrdProblem", "ProblemKind"]
-
 
 class ProblemKind(StrEnum):
     """The kind of a problem, for programs."""

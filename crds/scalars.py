@@ -12,8 +12,6 @@ import math
 import re
 from typing import Any, Final
 
-__all__ = ["NotRepresentable", "key_text", "resolve"]
-
 _TAGS: Final = "tag:yaml.org,2002:"
 _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),

@@ -24,8 +24,6 @@ from typing import Any, Final, Literal
 
 from restow.crds.fieldpath import key_element, value_element
 
-__all__ = ["ANY", "IMPLICIT_PROPERTIES", "UNDESCRIBED", "Kind", "ListType", "MapType", "Scalar", "Schema", "schema_at"]
-
 Kind = Literal["scalar", "list", "map", "any"]
 ListType = Literal["atomic", "set", "map"]
 MapType = Literal["granular", "atomic"]

@@ -22,8 +22,6 @@ from restow.crds.ownedpaths import children
 from restow.crds.paths import ROOT, field_path, item_path, items_path
 from restow.crds.schema import ANY, UNDESCRIBED, Schema
 
-__all__ = ["TypeProblem", "fits", "fitting", "has_type", "type_problems", "violations", "without_ignored_nulls"]
-
 
 @dataclass(frozen=True, slots=True)
 class TypeProblem:

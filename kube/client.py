@@ -42,9 +42,6 @@ from restow.kube.errors import (
 from restow.kube.impersonation import Impersonation
 from restow.kube.resources import Resource
 
-__all__ = ["HttpCluster", "PlainErrors", "connect"]
-
-
 _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)

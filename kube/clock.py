@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "micro_time"]
-
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)

@@ -22,9 +22,6 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError, describe_failure
 
-__all__ = ["ClockCheck", "ServerClock"]
-
-
 _log = logging.getLogger(__name__)
 
 _PATH: Final = "/version"

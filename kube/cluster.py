@@ -18,8 +18,6 @@ import msgspec
 from restow.kube.errors import read_json
 from restow.kube.resources import Resource
 
-__all__ = ["Cluster", "PatchType", "Reply"]
-
 _T = TypeVar("_T")
 
 

@@ -30,16 +30,6 @@ from restow.kube.retry import Backoff, requested_wait
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent
 from restow.kube.workqueue import RETRY_BACKOFF, QueueClosed, WorkQueue
 
-__all__ = [
-    "Controller",
-    "ControllerEvent",
-    "ControllerEventType",
-    "KeyIndex",
-    "ReconcileResult",
-    "Source",
-]
-
-
 _log = logging.getLogger(__name__)
 
 _WALL_CLOCK_EVERY = 60.0  # seconds between two looks at the wall clock

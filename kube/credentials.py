@@ -27,9 +27,6 @@ from restow.kube.errors import ConfigError, CredentialsExpired
 from restow.kube.impersonation import Impersonation
 from restow.kube.kubeconfig import KubeContext, choose_context
 
-__all__ = ["ConnectionSettings", "Credentials", "load_connection"]
-
-
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _TOKEN_FILE_PERIOD = timedelta(minutes=1)  # the kubelet rotates projected tokens in place; client-go re-reads as often
 _RENEWAL_MARGIN = timedelta(minutes=1)

@@ -11,8 +11,6 @@ import asyncio
 import math
 from types import TracebackType
 
-__all__ = ["Deadlines"]
-
 
 class Deadlines:
     """A limit for each block that is begun with ``within``; the tasks of one event loop can share it.

@@ -14,8 +14,6 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, describe_failure
 from restow.kube.resources import EVENTS
 
-__all__ = ["event_body", "write_event"]
-
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 

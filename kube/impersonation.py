@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["Impersonation"]
-
 _ENTRIES: Final = ("as", "as-uid", "as-groups", "as-user-extra")
 _HEADER_CHARACTERS: Final = frozenset(f"{string.ascii_letters}{string.digits}!#$&'*+-.^_`|~")
 """Characters that stay unescaped in the name of a header. The percent sign starts an escape, so it is excluded."""

@@ -20,8 +20,6 @@ import yaml
 from restow.kube.errors import ConfigError
 from restow.kube.impersonation import Impersonation
 
-__all__ = ["KubeContext", "choose_context"]
-
 _PATHS = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),

@@ -31,23 +31,6 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, KubeError, NotFound, describe_failure
 from restow.kube.resources import LEASES, qualified_name
 
-__all__ = [
-    "ElectionEvent",
-    "LeaderElector",
-    "LeadershipDeadline",
-    "Lease",
-    "LeaseAction",
-    "LeaseRecord",
-    "LeaseTiming",
-    "ObservedLease",
-    "held_record",
-    "next_lease_action",
-    "observe_lease",
-    "released_record",
-    "unique_identity",
-]
-
-
 _log = logging.getLogger(__name__)
 
 

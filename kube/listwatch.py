@@ -35,18 +35,6 @@ from restow.kube.resources import Resource, qualified_name
 from restow.kube.retry import Backoff, requested_wait
 from restow.kube.watchevents import Bookmark, Item, Listed, ListedPart, Page, WatchEvent, read_event, read_page
 
-__all__ = [
-    "HEALTHY_S",
-    "WATCH_BACKOFF",
-    "Interruption",
-    "Key",
-    "Selection",
-    "WatchPosition",
-    "key_of",
-    "watch",
-    "watch_parts",
-]
-
 _log = logging.getLogger(__name__)
 
 _PAGE_SIZE = 500

@@ -18,8 +18,6 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Final
 
-__all__ = ["take", "take_elements"]
-
 _OPENING: Final = b"[{"
 _CLOSING: Final = b"]}"
 _OTHERS: Final = bytes(each for each in range(256) if each not in _OPENING + _CLOSING)

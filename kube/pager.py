@@ -17,20 +17,6 @@ from restow.kube.cluster import Cluster, Reply
 from restow.kube.errors import BadReply, Gone
 from restow.kube.resources import Resource
 
-__all__ = [
-    "DOCUMENTS",
-    "ObjectList",
-    "Row",
-    "Table",
-    "check_next",
-    "list_names",
-    "list_pages",
-    "list_tables",
-    "list_typed_pages",
-    "read_list_page",
-    "request_list_page",
-]
-
 _T = TypeVar("_T")
 
 _EXPIRED: Final = 5  # times that the token of one page may expire

@@ -37,19 +37,6 @@ from restow.kube.errors import (
 )
 from restow.kube.resources import Resource
 
-__all__ = [
-    "LONGEST_RETRY_AFTER_S",
-    "READ_PATIENCE_S",
-    "Backoff",
-    "RetryingCluster",
-    "Stop",
-    "jittered",
-    "requested_wait",
-    "with_retries",
-    "without_retries",
-]
-
-
 LONGEST_RETRY_AFTER_S = 60.0
 """The longest ``Retry-After`` that is obeyed, in seconds. API servers ask for seconds; a proxy or a mistake that asks
 for hours would hold a run or a controller without a trace, and one request a minute burdens no server."""

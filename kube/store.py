@@ -40,8 +40,6 @@ from restow.kube.listwatch import Key, Selection, key_of, watch_parts
 from restow.kube.resources import Object, Resource
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, ListedPart, Modified, WatchEvent
 
-__all__ = ["Informer", "Store", "StoreChange", "TooOld"]
-
 _log = logging.getLogger(__name__)
 
 _KEPT_CHANGES = 4096

@@ -19,21 +19,6 @@ from restow.kube.errors import BadReply, TooDeep, api_error, read_json
 from restow.kube.nesting import take, take_elements
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "Added",
-    "Bookmark",
-    "Deleted",
-    "Item",
-    "Listed",
-    "ListedPart",
-    "Metadata",
-    "Modified",
-    "Page",
-    "WatchEvent",
-    "read_event",
-    "read_page",
-]
-
 _T = TypeVar("_T")
 
 

@@ -21,9 +21,6 @@ from typing import Generic, TypeVar
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.retry import Backoff
 
-__all__ = ["RETRY_BACKOFF", "QueueClosed", "WorkQueue", "WorkSchedule"]
-
-
 _K = TypeVar("_K", bound=Hashable)
 
 RETRY_BACKOFF = Backoff(first=0.1, most=300.0)

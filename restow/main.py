@@ -21,9 +21,6 @@ from restow.cli.escapes import visible
 from restow.cli.exits import InputError
 from restow.cli.extras import missing_library
 
-__all__ = ["COMMANDS", "kubectl", "kubectl_main", "main"]
-
-
 _SHORT: Final = re.compile(r"(?P<flag>-[a-zA-Z])=(?P<value>.*)", re.ASCII | re.DOTALL)
 _SERVING: Final = ("serve", "operator")  # their SIGHUP reloads the certificate
 _FILES: Final = 0  # cobra's ShellCompDirectiveDefault: the shell's own completion of files

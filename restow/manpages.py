@@ -21,8 +21,6 @@ from typing import Final
 
 import click
 
-__all__ = ["examples", "exit_codes", "pages"]
-
 _VERBATIM: Final = "\b"  # click's marker of a paragraph that is not rewrapped
 _EXITS: Final = "Exit codes: "
 

@@ -10,8 +10,6 @@ import sys
 
 from restow.cli.extras import missing_library
 
-__all__ = ["kubectl_complete", "restow"]
-
 
 def restow() -> None:
     """Run ``restow``."""

@@ -33,8 +33,6 @@ from restow.crds.paths import ROOT, field_path, item_path
 from restow.crds.types import fitting
 from restow.kube.errors import KubeError, TooManyRequests, describe_failure
 
-__all__ = ["GuardedStep", "shape_findings"]
-
 
 class GuardedStep:
     """A step for the creations and updates of one kind at one version, which fails closed.

@@ -51,15 +51,6 @@ from restow.conversion.server.rights import holds
 from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 
-__all__ = [
-    "RestoreHidden",
-    "SyncCapabilities",
-    "ValidateCloudProfile",
-    "ValidateNamespacedCloudProfile",
-    "WarnOldClient",
-    "review_verb",
-]
-
 
 class SyncCapabilities:
     """A step that keeps the capabilities and architecture fields of CloudProfiles consistent, as Gardener does."""

@@ -27,16 +27,6 @@ from restow.conversion.reviews.admission import AdmissionRequest, AdmissionRespo
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "ALLOWED",
-    "Responder",
-    "answer",
-    "is_judged",
-    "subject",
-    "warned",
-]
-
-
 ALLOWED = AdmissionResponse()
 
 _LONGEST_WARNING = 256

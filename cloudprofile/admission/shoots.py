@@ -31,8 +31,6 @@ from restow.conversion.reviews.admission import AdmissionRequest, AdmissionRespo
 from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 
-__all__ = ["CompleteShoot", "SyncShootReference", "ValidateShoot"]
-
 
 class CompleteShoot:
     """A step that fills in the kind of profile, versions, images and architectures of a Shoot, at the hub version."""

@@ -32,24 +32,6 @@ from restow.conversion.server import AdmissionStep, RestoreStash
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 
-__all__ = [
-    "COMPLETE_SHOOT",
-    "HIDDEN_CLOUD_PROFILE",
-    "HIDDEN_NAMESPACED_CLOUD_PROFILE",
-    "OLD_CLOUD_PROFILE",
-    "OLD_NAMESPACED_CLOUD_PROFILE",
-    "RESTORE_STASH",
-    "SYNC_CAPABILITIES",
-    "SYNC_SHOOT_REFERENCE",
-    "VALIDATE_CLOUD_PROFILE",
-    "VALIDATE_NAMESPACED_CLOUD_PROFILE",
-    "VALIDATE_SHOOT",
-    "AdmissionSteps",
-    "admission_steps",
-    "webhook_configurations",
-]
-
-
 VALIDATE_CLOUD_PROFILE: Final = "cloudprofiles"
 VALIDATE_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofiles"
 VALIDATE_SHOOT: Final = "shoots"

@@ -39,15 +39,6 @@ from restow.kube.listwatch import Key
 from restow.kube.store import Informer, Store
 from restow.kube.watchevents import Item
 
-__all__ = [
-    "ProfileIndex",
-    "key_of_reference",
-    "transform_namespaced",
-    "transform_profile",
-    "transform_shoot",
-]
-
-
 _FAST: Final = 1  # the level of compression; higher levels hardly shrink repeated stages further
 _FEW_CHANGES: Final = 64  # each holds a whole CloudProfile, and a reader that is further behind lists again
 _encode = msgspec.json.Encoder().encode

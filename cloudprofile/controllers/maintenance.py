@@ -39,9 +39,6 @@ from restow.kube.controller import ReconcileResult
 from restow.kube.errors import ApiError, BadRequest, Forbidden, Invalid
 from restow.kube.listwatch import Key
 
-__all__ = ["ShootMaintenance"]
-
-
 _log = logging.getLogger(__name__)
 
 

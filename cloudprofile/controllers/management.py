@@ -29,9 +29,6 @@ from restow.kube.controller import ReconcileResult
 from restow.kube.errors import ApiError, BadRequest, Forbidden, Invalid
 from restow.kube.listwatch import Key
 
-__all__ = ["ManagedVersions"]
-
-
 _log = logging.getLogger(__name__)
 
 

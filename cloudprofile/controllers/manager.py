@@ -28,8 +28,6 @@ from restow.kube.errors import first_error
 from restow.kube.listwatch import Key, Selection
 from restow.kube.resources import Resource
 
-__all__ = ["ControllerOptions", "run"]
-
 
 def _ignore(_details: ControllerEvent) -> None:
     pass

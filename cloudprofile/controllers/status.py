@@ -40,9 +40,6 @@ from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
 from restow.kube.listwatch import Key
 
-__all__ = ["ProfileStatus"]
-
-
 _log = logging.getLogger(__name__)
 
 _OF_A_VERSION = 1024

@@ -23,9 +23,6 @@ from restow.kube.events import event_body, write_event
 from restow.kube.listwatch import Key
 from restow.kube.resources import Resource
 
-__all__ = ["MANAGER", "EventRecorder", "Reconcile", "again_if_changed", "patch"]
-
-
 MANAGER: Final = "restow-cloudprofile"
 """The field manager of the controllers."""
 

@@ -38,9 +38,6 @@ from restow.cloudprofile.versions.lifecycle import Classification
 from restow.conversion import Graph
 from restow.conversion.stash.annotation import section, with_section
 
-__all__ = ["with_displaced"]
-
-
 _SECTION: Final = "displaced"
 _OF: Final = "of"
 _STAGES: Final = "stages"

@@ -34,15 +34,6 @@ from restow.cloudprofile.objects import CLOUD_PROFILE
 from restow.conversion import ABSENT, Graph, Registry, rules
 from restow.crds import Crd
 
-__all__ = [
-    "graph",
-    "overrides_of",
-    "profile_reference",
-    "registry",
-    "versions_of",
-]
-
-
 _KUBERNETES: Final = "$.status.kubernetes.versions[].classification"
 _IMAGES: Final = "$.status.machineImages[].versions[].classification"
 

@@ -33,31 +33,6 @@ from typing import Any, Final
 from restow.cloudprofile.versions.lifecycle import Classification, InvalidTime, parse_time
 from restow.conversion import ABSENT
 
-__all__ = [
-    "CLASSIFICATION",
-    "EPOCH",
-    "EXPIRATION",
-    "LIFECYCLE",
-    "current",
-    "dates_of_lifecycle",
-    "edited_override",
-    "edited_version",
-    "fields_of_lifecycle",
-    "is_at_wrong_version",
-    "is_override_unavailable",
-    "is_unavailable",
-    "lifecycle_of_override",
-    "lifecycle_of_version",
-    "name_of",
-    "rank_of",
-    "reappeared_override",
-    "reappeared_version",
-    "stages_of",
-    "starts_after",
-    "text",
-]
-
-
 CLASSIFICATION: Final = "classification"
 EXPIRATION: Final = "expirationDate"
 LIFECYCLE: Final = "lifecycle"

@@ -17,8 +17,6 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.conversion import Graph
 
-__all__ = ["unclassified"]
-
 _OLD: Final = f"{GROUP}/{OLD}"
 
 

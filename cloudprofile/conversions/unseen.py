@@ -37,8 +37,6 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none
 from restow.conversion import ABSENT
 
-__all__ = ["with_unseen"]
-
 
 def with_unseen(old: Object, new: Object, now: datetime) -> tuple[Object, tuple[VersionKey, ...]]:
     """Return a profile of v1beta2 with the versions that its author cannot mean to remove, and their keys.

@@ -22,9 +22,6 @@ from restow.cloudprofile.conversions.lifecycle import (
 from restow.cloudprofile.objects import Object, VersionKey, spec_of, versions_by_key
 from restow.conversion import Graph
 
-__all__ = ["edit_warnings", "unseen_warning"]
-
-
 _OLD: Final = "core.gardener.cloud/v1beta1"
 _HUB: Final = "core.gardener.cloud/v1beta2"
 

@@ -37,16 +37,6 @@ from restow.cloudprofile.shoots.machineimages import find_machine_type, fitting_
 from restow.cloudprofile.versions.kubernetesupdates import auto_target, due, forced_target
 from restow.cloudprofile.versions.semver import parse
 
-__all__ = [
-    "Maintenance",
-    "MaintenancePatches",
-    "NotOffered",
-    "maintain",
-    "maintenance_patches",
-    "refused_status",
-    "withdrawal",
-]
-
 
 class NotOffered(ValueError):
     """An error: the profile does not offer the machine type or image of a worker pool."""

@@ -13,19 +13,6 @@ from typing import Any, Final
 
 from restow.cloudprofile.objects import Object, ObjectEvent
 
-__all__ = [
-    "WINDOW_CONDITION",
-    "MaintenanceMessages",
-    "MaintenanceReport",
-    "MaintenanceUpdate",
-    "events",
-    "last_maintenance",
-    "messages",
-    "rejected",
-    "succeeded",
-    "window_conditions",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceUpdate:

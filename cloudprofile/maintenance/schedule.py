@@ -21,14 +21,6 @@ from restow.cloudprofile.objects import Object, is_deleting
 from restow.cloudprofile.shoots.window import ALWAYS, InvalidWindow, window_of
 from restow.cloudprofile.versions.lifecycle import InvalidTime, parse_time
 
-__all__ = [
-    "OPERATION_ANNOTATION",
-    "MaintenanceSchedule",
-    "annotations_without_request",
-    "schedule",
-]
-
-
 OPERATION_ANNOTATION = "gardener.cloud/operation"
 """The annotation that asks for operations on a Shoot, separated by ``;``."""
 

@@ -32,13 +32,6 @@ from restow.cloudprofile.versions.candidates import DueUpdate, UpdateCandidate, 
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 
-__all__ = [
-    "NoUpdateTarget",
-    "UpdateStrategy",
-    "image_due",
-    "image_target",
-]
-
 
 class UpdateStrategy(StrEnum):
     """How far an update of a machine image may go."""

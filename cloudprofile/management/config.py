@@ -18,16 +18,6 @@ from pydantic.alias_generators import to_camel
 
 from restow.conversion.manifests import NotYaml, read
 
-__all__ = [
-    "InvalidConfiguration",
-    "KubernetesVersionManagement",
-    "MachineImageVersionManagement",
-    "VersionManagement",
-    "parse_duration",
-    "read_configuration",
-]
-
-
 _KIND = "ControllerManagerConfiguration"
 _OTHERS = {"namespacedCloudProfile", "controllerDeployment", "controllerRegistration"}
 _NOT_OURS = {"concurrentSyncs", "monitorPeriod"}

@@ -31,8 +31,6 @@ from restow.cloudprofile.objects import Object, image_versions, kubernetes_versi
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 
-__all__ = ["ManagementResult", "VersionChange", "manage"]
-
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:

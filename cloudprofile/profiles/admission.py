@@ -33,15 +33,6 @@ from restow.cloudprofile.validation import (
     validate_update,
 )
 
-__all__ = [
-    "MODIFY_KUBERNETES",
-    "MODIFY_MACHINE_IMAGES",
-    "MODIFY_PROVIDER_CONFIG",
-    "judge",
-    "judge_namespaced",
-    "needed_verbs",
-]
-
 
 def judge(
     new: Object,

@@ -12,9 +12,6 @@ from typing import Any
 from restow.cloudprofile.capabilities import AMD64, definitions_of
 from restow.cloudprofile.objects import Object, image_versions, machine_images
 
-__all__ = ["defaulted", "defaulted_image_version"]
-
-
 _CRI = "containerd"
 _UPDATE_STRATEGY = "major"
 

@@ -42,9 +42,6 @@ from restow.cloudprofile.validation.images import complete_image, complete_versi
 from restow.cloudprofile.validation.versions import expirable, turned_unavailable
 from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages_or_none
 
-__all__ = ["check_against_parent"]
-
-
 _NOT_IN_AN_OVERRIDE = {
     "classification": "a classification",
     "cri": "a cri",

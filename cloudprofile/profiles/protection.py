@@ -42,8 +42,6 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.profiles.rendering import is_own_version, render
 from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages_or_none
 
-__all__ = ["protect", "protect_namespaced"]
-
 
 def protect(
     new: Object, old: Object, children: Iterable[Object], shoots: Iterable[Object]

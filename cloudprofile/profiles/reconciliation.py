@@ -38,17 +38,6 @@ from restow.cloudprofile.profiles.transitions import described_transition, stage
 from restow.cloudprofile.versions.kubernetesupdates import gap_warnings
 from restow.cloudprofile.versions.lifecycle import next_transition_of, parse_time, status_of
 
-__all__ = [
-    "FINALIZER",
-    "UPDATE_PATH",
-    "FinalizerDecision",
-    "StatusDecision",
-    "decide_finalizers",
-    "decide_namespaced_status",
-    "decide_status",
-]
-
-
 _OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "conditions", "nextTransition", "observedGeneration")
 
 

@@ -35,15 +35,6 @@ from restow.cloudprofile.capabilities import definitions_of, fill_architectures,
 from restow.cloudprofile.objects import Object, by_name, by_version, image_versions, kubernetes_versions, machine_images
 from restow.cloudprofile.versions.lifecycle import Classification, parse_time
 
-__all__ = [
-    "completed",
-    "foreign_stages",
-    "is_own_version",
-    "overridden",
-    "render",
-    "written_stages",
-]
-
 
 def written_stages(version: Object) -> list[Object]:
     """Return the stages of a version as JSON, including those that the plain fields stand for; never empty."""

@@ -32,9 +32,6 @@ from restow.cloudprofile.versions.lifecycle import (
     stages_or_none,
 )
 
-__all__ = ["adding", "deleting", "expiration_of"]
-
-
 _KUBERNETES = "spec.kubernetes.versions"
 
 

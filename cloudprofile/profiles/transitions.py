@@ -13,8 +13,6 @@ from typing import Any, Final
 from restow.cloudprofile.objects import Object, ObjectEvent, named_versions
 from restow.cloudprofile.versions.lifecycle import Classification, active, stages, status_of
 
-__all__ = ["described_transition", "stage_events"]
-
 _MOST_EVENTS: Final = 100
 
 

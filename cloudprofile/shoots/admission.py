@@ -38,8 +38,6 @@ from restow.cloudprofile.shoots.versions import skew_findings, version_findings
 from restow.cloudprofile.shoots.window import window_findings
 from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages
 
-__all__ = ["complete_shoot", "shoot_findings", "shoot_warnings"]
-
 
 def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, now: datetime) -> DefaultedShoot:
     """Fill in a Shoot's kind of profile, its versions, images and architectures: the mutating step, at the hub version.

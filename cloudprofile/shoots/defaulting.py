@@ -47,13 +47,6 @@ from restow.cloudprofile.versions.candidates import candidates, highest, latest
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.cloudprofile.versions.semver import SemanticVersion
 
-__all__ = [
-    "DefaultedShoot",
-    "default_kubernetes_version",
-    "default_machine_image",
-    "default_shoot",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DefaultedShoot:

@@ -31,25 +31,6 @@ from restow.cloudprofile.objects import Object, image_versions, machine_images
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse, parse_range
 
-__all__ = [
-    "admits_kubelet",
-    "find_image_version",
-    "find_machine_type",
-    "fits_machine_type",
-    "fitting_versions",
-    "image_findings",
-    "is_in_place",
-    "kubelet_version",
-    "offers_architecture",
-    "offers_cri",
-    "release_at_most",
-    "runtime_findings",
-    "supports_in_place",
-    "updates_in_place",
-    "worker_architecture",
-]
-
-
 _IN_PLACE = frozenset({"AutoInPlaceUpdate", "ManualInPlaceUpdate"})
 _DEFAULT_CRI: Object = {"name": "containerd"}
 

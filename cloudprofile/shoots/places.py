@@ -27,8 +27,6 @@ from restow.cloudprofile.shoots.machineimages import (
 )
 from restow.cloudprofile.validation.formats import quantity_of
 
-__all__ = ["capability_findings", "machine_type_finding", "place_findings", "region_of"]
-
 
 def place_findings(shoot: Object, old: Object | None, offer: Object) -> tuple[ValidationFinding, ...]:
     """Return why a Shoot may not run where it asks to, or have the volumes that it asks for.

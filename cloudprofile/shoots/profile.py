@@ -41,18 +41,6 @@ from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.shoots.machineimages import find_image_version, find_machine_type
 from restow.cloudprofile.versions.semver import InvalidVersion, parse
 
-__all__ = [
-    "ShootProfiles",
-    "deleting_parent_findings",
-    "deleting_profile_findings",
-    "disagreement_findings",
-    "name_findings",
-    "offering",
-    "reference_findings",
-    "sync_reference",
-    "transition_findings",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ShootProfiles:

@@ -32,14 +32,6 @@ from restow.cloudprofile.shoots.places import capability_findings, machine_type_
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse_kubernetes
 
-__all__ = [
-    "change_findings",
-    "kubernetes_findings",
-    "skew_findings",
-    "version_findings",
-    "worker_findings",
-]
-
 
 def version_findings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationFinding, ...]:
     """Return why a Shoot may not use the versions that it asks for.

@@ -19,9 +19,6 @@ from typing import Final
 from restow.cloudprofile.findings import ValidationFinding, invalid
 from restow.cloudprofile.objects import Object, spec_of
 
-__all__ = ["ALWAYS", "LONGEST", "SHORTEST", "InvalidWindow", "MaintenanceWindow", "window_findings", "window_of"]
-
-
 SHORTEST: Final = timedelta(minutes=30)
 LONGEST: Final = timedelta(hours=6)
 

@@ -10,16 +10,6 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-__all__ = [
-    "label_key_fault",
-    "label_value_fault",
-    "part_name_fault",
-    "quantity_fault",
-    "quantity_of",
-    "subdomain_fault",
-]
-
-
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", flags=re.ASCII)
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", flags=re.ASCII)
 _MAX_SUBDOMAIN = 253

@@ -19,16 +19,6 @@ from restow.cloudprofile.validation.versions import expirable
 from restow.cloudprofile.versions.lifecycle import number_or_none
 from restow.cloudprofile.versions.semver import InvalidRange, InvalidVersion, parse, parse_range
 
-__all__ = [
-    "UPDATE_STRATEGIES",
-    "complete_image",
-    "complete_images",
-    "complete_version",
-    "image_version",
-    "images_in",
-]
-
-
 UPDATE_STRATEGIES = ("major", "minor", "patch")
 _CONTAINER_RUNTIMES_INTERFACES = ("containerd",)
 

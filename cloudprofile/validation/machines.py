@@ -30,13 +30,6 @@ from restow.cloudprofile.objects import Object, by_name, image_versions, machine
 from restow.cloudprofile.validation.formats import part_name_fault, quantity_fault
 from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, past_instants
 
-__all__ = [
-    "bastion",
-    "complete_machine_types",
-    "machine_types_in",
-    "volume_types_in",
-]
-
 
 def complete_machine_types(
     machine_types: Sequence[Object], definitions: Definitions, path: str

@@ -36,23 +36,6 @@ from restow.cloudprofile.validation.machines import bastion, complete_machine_ty
 from restow.cloudprofile.validation.supported import supported_once
 from restow.cloudprofile.validation.versions import kubernetes, kubernetes_versions_in, turned_unavailable
 
-__all__ = [
-    "ca_bundle",
-    "label_selector",
-    "limits",
-    "limits_not_lowered",
-    "machine_capabilities",
-    "metadata",
-    "missing_sections",
-    "regions",
-    "validate",
-    "validate_namespaced",
-    "validate_namespaced_update",
-    "validate_rendered",
-    "validate_update",
-]
-
-
 _SECTIONS = {
     "type": "must provide a provider type",
     "machineImages": "must provide at least one machine image",

@@ -29,9 +29,6 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, number_or_none, stages_or_none
 from restow.cloudprofile.versions.semver import SemanticVersion
 
-__all__ = ["supported_once"]
-
-
 _MOST_OTHERS = 10  # named for one version
 
 

@@ -25,14 +25,6 @@ from restow.cloudprofile.versions.lifecycle import (
 )
 from restow.cloudprofile.versions.semver import InvalidVersion, parse_kubernetes
 
-__all__ = [
-    "expirable",
-    "kubernetes",
-    "kubernetes_versions_in",
-    "turned_unavailable",
-]
-
-
 _STAGES = tuple(Classification)
 _CLASSIFICATIONS = _STAGES[1:-1]  # v1beta1 hides unavailable versions, and names the expiration date of expired ones
 

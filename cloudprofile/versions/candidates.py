@@ -17,16 +17,6 @@ from restow.cloudprofile.objects import Object
 from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, active, stages
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 
-__all__ = [
-    "DueUpdate",
-    "ListedVersion",
-    "UpdateCandidate",
-    "candidates",
-    "candidates_at",
-    "highest",
-    "latest",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class UpdateCandidate:

@@ -17,9 +17,6 @@ from xml.sax.saxutils import escape, quoteattr
 from restow.cloudprofile.objects import expirable_versions, named_versions
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, next_transition, stages
 
-__all__ = ["LETTERS", "ChartRow", "ChartSegment", "ChartWindow", "rows_of", "svg_chart", "text_chart", "window_of"]
-
-
 _MARGIN = timedelta(days=30)
 
 

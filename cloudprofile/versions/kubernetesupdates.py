@@ -30,16 +30,6 @@ from restow.cloudprofile.versions.candidates import (
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 
-__all__ = [
-    "ForcedUpdateChain",
-    "auto_target",
-    "consecutive_minor_target",
-    "due",
-    "forced_chain",
-    "forced_target",
-    "gap_warnings",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ForcedUpdateChain:

@@ -26,23 +26,6 @@ from restow.cloudprofile.objects import Object, expirable_versions, image_versio
 from restow.cloudprofile.versions import semver
 from restow.cloudprofile.versions.semver import SemanticVersion
 
-__all__ = [
-    "Classification",
-    "InvalidTime",
-    "LifecycleStage",
-    "active",
-    "classification_at",
-    "classification_or_none",
-    "next_transition",
-    "next_transition_of",
-    "number_or_none",
-    "parse_time",
-    "past_instants",
-    "stages",
-    "stages_or_none",
-    "status_of",
-]
-
 
 class Classification(StrEnum):
     """The classification of a version, which compares by rank and not by spelling."""

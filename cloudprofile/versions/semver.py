@@ -19,17 +19,6 @@ import functools
 import re
 from dataclasses import dataclass, field
 
-__all__ = [
-    "InvalidRange",
-    "InvalidVersion",
-    "SemanticVersion",
-    "VersionRange",
-    "parse",
-    "parse_kubernetes",
-    "parse_range",
-]
-
-
 _LENIENT = re.compile(
     r"v?(\d{1,20})(?:\.(\d{1,20}))?(?:\.(\d{1,20}))?"
     r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"

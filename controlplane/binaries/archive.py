@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from restow.controlplane.binaries.search import BinarySearch
 
-__all__ = ["Archive", "choose_archive", "extract", "fetch_archive"]
-
 _CHUNK = 1 << 20
 _INDEX_LIMIT = 16 << 20  # bytes; the real index has about 0.1 MB
 _INDEX_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=4)

@@ -32,16 +32,6 @@ if TYPE_CHECKING:
 
     from restow.controlplane.binaries.search import BinarySearch
 
-__all__ = [
-    "build",
-    "build_environment",
-    "find_go",
-    "linker_flags",
-    "required_go",
-    "run",
-]
-
-
 _REPORT_EVERY = 15.0  # seconds between progress lines
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-__all__ = ["executable", "install", "locked"]
-
 _POLL = 0.2  # seconds between attempts to get the lock, whose holder needs seconds to minutes
 
 

@@ -15,8 +15,6 @@ from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneErr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["find_binaries"]
-
 _SYSTEMS = ("linux", "darwin")
 
 _ADVICE = (

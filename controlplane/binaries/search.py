@@ -17,20 +17,6 @@ from restow.controlplane.errors import ControlPlaneError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BINARIES",
-    "DEFAULT_MINOR",
-    "PUBLISHED_INDEX",
-    "Binary",
-    "BinarySearch",
-    "BinarySource",
-    "go_module",
-    "kubernetes_version",
-    "minors",
-    "pinned_version",
-]
-
-
 PUBLISHED_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 """The index of envtest archives that controller-tools publishes; setup-envtest uses the same."""
 _ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}

@@ -39,21 +39,6 @@ from restow.kube import Cluster, PatchType, Resource
 from restow.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from restow.kube.resources import CRDS
 
-__all__ = [
-    "HookProbe",
-    "Probe",
-    "Wired",
-    "install",
-    "probe_hook",
-    "read_configuration",
-    "read_crd",
-    "read_definition",
-    "remove_configuration",
-    "resource_of",
-    "wire",
-]
-
-
 _log = logging.getLogger(__name__)
 
 _CRD_ATTEMPTS = 8

@@ -32,8 +32,6 @@ from restow.kube.errors import Forbidden, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, qualified_name
 
-__all__ = ["CONFIGURATIONS", "SECRETS", "crds_of", "obstacles"]
-
 CONFIGURATIONS: Final = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _PAGE: Final = 100

@@ -30,8 +30,6 @@ from restow.kube.errors import ApiError, NotFound, first_error
 from restow.kube.pager import list_pages
 from restow.kube.resources import qualified_name
 
-__all__ = ["MayBeStored", "WebhookNeed", "webhook_need"]
-
 MayBeStored: TypeAlias = Callable[[Crd], Sequence[str]]
 """Returns the versions at which objects of a CRD may be stored: ``restow.migrator.may_be_stored``."""
 

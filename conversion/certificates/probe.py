@@ -28,14 +28,6 @@ from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import ResponseRejected, SentReview, accept, review_body
 from restow.crds import Crd
 
-__all__ = [
-    "WebhookAnswer",
-    "WebhookClient",
-    "probe",
-    "probe_reviews",
-]
-
-
 _TIMEOUT: Final = 30.0  # seconds, as webhook/authentication.go sets them
 _CONNECT: Final = 10.0
 _CONNECTIONS: Final = 25

@@ -43,8 +43,6 @@ from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from restow.kube.resources import LEASES, qualified_name
 
-__all__ = ["Removal", "Unwired", "names", "put_back", "remove_server", "unwire"]
-
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 8

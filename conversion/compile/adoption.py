@@ -21,8 +21,6 @@ from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json, depth
 from restow.conversion.stash.annotation import Stash, parse_stash, seal, unseal
 
-__all__ = ["Adopted", "adoption"]
-
 #: Far more levels than any CRD schema has, and few enough for every decoder.
 _MAX_DEPTH: Final = 128
 

@@ -16,9 +16,6 @@ from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, SourceWr
 from restow.conversion.rules.branches import Branched, Union, ordered
 from restow.conversion.rules.model import Rule
 
-__all__ = ["BranchBuilder"]
-
-
 #: Writes the code of rules for the object in a variable, with the variable of its stash; see ``route.write_scope``.
 Inner = Callable[[Sequence[Rule], str, str], tuple[str, str]]
 

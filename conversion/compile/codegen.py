@@ -33,9 +33,6 @@ from restow.conversion.rules.model import (
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
-__all__ = ["NOTHING_KEPT", "Claim", "LegBuilder", "PathNode", "ScopeBuilder", "SourceWriter"]
-
-
 _ODD = re.compile(r"[^A-Za-z0-9]")
 
 

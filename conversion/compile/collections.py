@@ -19,9 +19,6 @@ from restow.conversion.rules.model import Private, Rule, ScopedRules, Side, clai
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
-__all__ = ["MOST_LEVELS", "CollectionBuilder", "Inner"]
-
-
 #: How often rules may apply again inside of themselves: a tenth of Python's default recursion limit, because the caller
 #: may be deep as well. No schema describes as many levels.
 MOST_LEVELS: Final = 100

@@ -24,8 +24,6 @@ from restow.conversion.model.fieldpath import pointer, starts_with
 from restow.conversion.rules.model import Constant, Default, Inline, Lens, Move, Private, Remembered, Rule, Shortcut
 from restow.crds.schema import schema_at
 
-__all__ = ["ImpliedFields", "LeafFields", "UndeclaredFields"]
-
 
 @dataclass(slots=True)
 class LeafFields:

@@ -25,8 +25,6 @@ from restow.crds import Schema
 from restow.crds.paths import ROOT
 from restow.crds.types import violations
 
-__all__ = ["Graph", "KindGraph", "Spoke"]
-
 
 @dataclass(frozen=True, slots=True)
 class Spoke:

@@ -23,8 +23,6 @@ from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.model import Constant, Default, Direction, Move, Rule, Side, Waiver
 from restow.crds import Schema
 
-__all__ = ["ImpliedLayer", "Layers", "filled_path", "layers_of"]
-
 Implied = Constant | Default
 
 

@@ -31,22 +31,6 @@ from restow.crds import Schema, pruned_paths
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
 
-__all__ = [
-    "NARROW",
-    "LensStep",
-    "dig",
-    "failure",
-    "forgets",
-    "found",
-    "indexed",
-    "is_narrow",
-    "no_json",
-    "placed",
-    "too_deep",
-    "tree",
-]
-
-
 #: The bound of integers of 32 bits.
 NARROW: Final = 2**31
 

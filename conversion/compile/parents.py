@@ -17,8 +17,6 @@ from functools import partial
 from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.model.fieldpath import Path
 
-__all__ = ["ObjectPresence", "ParentObjects"]
-
 
 @dataclass(slots=True)
 class ObjectPresence:

@@ -52,16 +52,6 @@ from restow.conversion.stash import items as lists
 from restow.conversion.stash.annotation import Stash, seal, unseal
 from restow.crds import Schema
 
-__all__ = [
-    "CompiledLeg",
-    "Leg",
-    "Route",
-    "compile_leg",
-    "join_route",
-    "write_scope",
-]
-
-
 _ORDER: Final[tuple[type[Rule], ...]] = (Move, Lens, ScopedRules, Private, Constant, Default)
 
 

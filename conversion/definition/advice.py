@@ -20,8 +20,6 @@ from restow.conversion.model.fieldpath import Path, shown
 from restow.conversion.rules.model import Container, Move, Rule, ScopedRules, Side
 from restow.crds import Schema
 
-__all__ = ["Around", "Spot", "argument", "example", "literal", "spot"]
-
 _SCOPES: Final = {"list": "each", "map": "each_value", "object": "inside"}
 
 #: The most fields of an example value; a larger one would hide what the message says.

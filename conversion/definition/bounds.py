@@ -23,8 +23,6 @@ from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.schema import schema_at
 
-__all__ = ["narrowed_bounds"]
-
 #: Keywords for the smallest or largest admitted value or size, each with the keyword that excludes the bound itself.
 _LEAST: Final = ("minimum", "minLength", "minItems", "minProperties")
 _MOST: Final = ("maximum", "maxLength", "maxItems", "maxProperties")

@@ -36,8 +36,6 @@ from restow.crds import ANY, Schema
 from restow.crds.paths import items_path, values_path
 from restow.crds.schema import schema_at
 
-__all__ = ["check_branches", "with_leftovers"]
-
 
 def check_branches(
     rules: Sequence[Rule], spoke: Schema | None, hub: Schema | None, findings: DiagnosticCollector

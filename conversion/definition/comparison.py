@@ -18,8 +18,6 @@ from restow.conversion.model.fieldpath import Path
 from restow.conversion.rules.model import End, Ends, Lens, Rule, ScopedRules, Side, opposite
 from restow.crds import Schema
 
-__all__ = ["compare_types"]
-
 
 def compare_types(
     spoke: Schema,

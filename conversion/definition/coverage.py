@@ -47,12 +47,6 @@ from restow.crds.paths import items_path, values_path
 from restow.crds.schema import schema_at
 from restow.crds.types import fits
 
-__all__ = [
-    "check_coverage",
-    "check_mapped",
-]
-
-
 Cover = Callable[[Sequence[Rule], Schema, Schema, DiagnosticCollector], None]
 
 

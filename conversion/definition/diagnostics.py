@@ -38,13 +38,6 @@ from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
 
-__all__ = [
-    "DiagnosticCollector",
-    "check_keys",
-    "check_rules",
-    "with_keys",
-]
-
 
 @dataclass(slots=True)
 class DiagnosticCollector:

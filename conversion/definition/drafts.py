@@ -23,9 +23,6 @@ from restow.conversion.rules.model import Container, Rule, Side, inside_path
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 
-__all__ = ["DraftedRule", "Question", "RulesDraft", "drafted"]
-
-
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 #: Words that mark a field as the former form of another one.
 _OLD: Final = re.compile(r"deprecated|legacy|old|former|v[0-9]+((alpha|beta)[0-9]*)?")

@@ -20,8 +20,6 @@ from restow.conversion.model.fieldpath import Path, shown
 from restow.conversion.rules.model import Rule
 from restow.crds import Schema
 
-__all__ = ["Field", "Likely", "bare", "likely"]
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

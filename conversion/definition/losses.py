@@ -45,18 +45,6 @@ from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.schema import schema_at
 
-__all__ = [
-    "AcceptedList",
-    "Loss",
-    "RuleLoss",
-    "accept_keyless_lists",
-    "accepted_lists",
-    "check_keyless_lists",
-    "judged",
-    "proposed_keys",
-    "rule_losses",
-]
-
 _BOTH: Final[tuple[Direction, Direction]] = ("up", "down")
 
 

@@ -26,8 +26,6 @@ from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
 
-__all__ = ["beyond", "is_always", "is_required", "left_out", "missing_where_kept", "missing_where_made"]
-
 _SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
 _FIX_KEPT: Final = "Give the field a default in the schema, or let clients expect that it is missing"
 

@@ -14,8 +14,6 @@ from difflib import SequenceMatcher
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["Unit", "are_one_name", "likeness", "means_another", "singular", "without_unit", "words"]
-
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 #: Abbreviations of exactly one longer word; any other beginning of a word may be another word (port, portal).

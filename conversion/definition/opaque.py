@@ -19,8 +19,6 @@ from restow.conversion.rules.model import Default, Move, Rule, ScopedRules
 from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
-__all__ = ["OpaqueField", "opaque_fields"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpaqueField:

@@ -42,9 +42,6 @@ from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema, Version
 from restow.crds.paths import ROOT
 
-__all__ = ["Kind", "Registry", "derived_hub"]
-
-
 Node = dict[str, Any]
 
 _ANY: Final[Node] = {"x-kubernetes-preserve-unknown-fields": True}

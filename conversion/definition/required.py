@@ -36,16 +36,6 @@ from restow.crds import Schema
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
 
-__all__ = [
-    "check_dispensable",
-    "check_implied",
-    "check_made",
-    "check_waivers",
-    "is_guaranteed",
-    "one_sided",
-    "requiring",
-]
-
 
 def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
     """Report a field that one version requires and the other may lack; the schemas are those of the objects around."""

@@ -16,9 +16,6 @@ from restow.conversion.rules.model import End, Ends, Lens, Shape, Side
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
-__all__ = ["check_scalar", "check_standard"]
-
-
 _ARTICLED: Final = {
     "array": "a list",
     "boolean": "a boolean",

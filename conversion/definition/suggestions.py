@@ -21,9 +21,6 @@ from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Rule, ScopedRules, Side
 from restow.crds import Crd, Schema
 
-__all__ = ["Suggestion", "python_source", "suggestions"]
-
-
 #: Rules between two units: the names differ by more than their spelling, and the rule makes this visible.
 _UNITS: Final = frozenset({"duration", "quantity", "scale"})
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})

@@ -39,8 +39,6 @@ from restow.kube.pager import list_pages
 from restow.kube.resources import NAMESPACES
 from restow.kube.retry import without_retries
 
-__all__ = ["MOST_OBJECTS", "Examination", "Examine", "diagnose"]
-
 MOST_OBJECTS: Final = 10_000
 """The number of objects that are read one by one, unless the caller sets another."""
 

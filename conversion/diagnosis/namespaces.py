@@ -22,8 +22,6 @@ from restow.kube import Cluster
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, NAMESPACES
 
-__all__ = ["NamespaceDiagnosis", "diagnose_namespace", "unattributed"]
-
 _DISCOVERY: Final = "NamespaceDeletionDiscoveryFailure"
 _PAGE: Final = 100
 _TYPE: Final = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition"}

@@ -21,19 +21,6 @@ from restow.crds import Crd
 from restow.crds.problems import CrdProblem, ProblemKind
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "called",
-    "left_version_problem",
-    "names",
-    "namespace_problem",
-    "namespace_waits",
-    "object_problem",
-    "of_crd",
-    "refusal",
-    "unreadable",
-    "webhook_problem",
-]
-
 _REFUSED: Final = re.compile(r"conversion webhook for \S+, Kind=\w+ failed: (?P<why>.*)", re.DOTALL)
 _CALL: Final = re.compile(r'Post "[^"]*": (?P<why>.*)', re.DOTALL)
 _UNTRUSTED: Final = ("x509:", "tls: failed to verify", "certificate has expired", "unable to load root certificates")

@@ -36,8 +36,6 @@ from restow.conversion.stash.items import doubtful
 from restow.crds import Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
-__all__ = ["defaulted", "explain"]
-
 
 def defaulted(value: Any, schema: Schema | None, path: str = ROOT) -> Iterator[DefaultedField]:
     """Yield the fields that get a default, each place once; of nested fields only the outermost one."""

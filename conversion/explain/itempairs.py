@@ -18,8 +18,6 @@ from restow.conversion.stash.entries import Kept, kept_inside, kept_values
 from restow.conversion.stash.items import kept_items, with_hidden
 from restow.crds import Schema
 
-__all__ = ["ContainerPair", "ItemPair", "item_pairs"]
-
 
 @dataclass(frozen=True, slots=True)
 class ItemPair:

@@ -16,21 +16,6 @@ from typing import Any
 from restow.conversion.model.fieldpath import Steps, pointer
 from restow.conversion.model.values import ABSENT, Json
 
-__all__ = [
-    "DefaultedField",
-    "DoubtfulEntry",
-    "Explanation",
-    "FieldLink",
-    "FieldLinks",
-    "LeafEnding",
-    "LeafOrigin",
-    "OriginKind",
-    "ResultLeaf",
-    "SourceLeaf",
-    "WaivedField",
-    "leaves",
-]
-
 
 class OriginKind(StrEnum):
     """The kind of origin of a leaf of the result."""

@@ -21,14 +21,6 @@ from restow.conversion.model.values import Json, same
 from restow.crds import pruned_paths
 from restow.crds.types import violations
 
-__all__ = [
-    "BrokenLaw",
-    "RoundTripLaw",
-    "RoundTrips",
-    "is_forgiven",
-    "round_trips",
-]
-
 
 class RoundTripLaw(StrEnum):
     """A law that an object may break."""

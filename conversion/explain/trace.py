@@ -47,9 +47,6 @@ from restow.conversion.stash.entries import Kept, is_kept_failure, kept_branch, 
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
-__all__ = ["Trace", "trace"]
-
-
 #: The list items around a place, outermost first, with their key fields.
 Items = tuple[tuple[Any, tuple[str, ...]], ...]
 

@@ -32,20 +32,6 @@ from restow.crds import Crd
 from restow.crds.documents import NotYaml
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "LAST_APPLIED",
-    "Converted",
-    "NoTargetVersion",
-    "Note",
-    "ObjectOutcome",
-    "Status",
-    "Targets",
-    "Work",
-    "convert_manifest",
-    "convert_objects",
-    "objects_of",
-]
-
 
 class NoTargetVersion(ConversionError):
     """No kind has the requested version; the message names the existing ones."""

@@ -10,26 +10,6 @@ from typing import Any, Final, TypeGuard
 
 from restow.conversion.model.values import Json
 
-__all__ = [
-    "Child",
-    "Collection",
-    "Comment",
-    "Layout",
-    "YamlAlias",
-    "YamlDocument",
-    "YamlEntry",
-    "YamlMapping",
-    "YamlNode",
-    "YamlScalar",
-    "YamlSequence",
-    "comments",
-    "data",
-    "is_block",
-    "merged",
-    "merged_names",
-    "missing",
-]
-
 
 @dataclass(slots=True, eq=False)
 class YamlNode:

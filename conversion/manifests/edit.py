@@ -28,15 +28,6 @@ from restow.conversion.manifests.inline import Draft, inline
 from restow.conversion.manifests.match import Tracing, match, places
 from restow.conversion.model.fieldpath import Steps, value_at
 
-__all__ = [
-    "Block",
-    "Edit",
-    "edit",
-    "rewrite",
-    "write_yaml",
-]
-
-
 _COMMENT: Final = re.compile(r"(?<=[ \t])#[^\r\n]*")
 
 

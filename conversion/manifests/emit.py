@@ -17,18 +17,6 @@ import yaml
 from restow.conversion.manifests.document import YamlAlias, YamlMapping, YamlNode, YamlScalar, YamlSequence, is_block
 from restow.crds.scalars import NotRepresentable, resolve
 
-__all__ = [
-    "Style",
-    "Written",
-    "field",
-    "flow",
-    "item",
-    "lines",
-    "scalar",
-    "style_of",
-    "value",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Style:

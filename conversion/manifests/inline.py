@@ -28,9 +28,6 @@ from restow.conversion.manifests.reader import skip_blank
 from restow.conversion.model.fieldpath import Steps, value_at
 from restow.conversion.model.values import ABSENT, same
 
-__all__ = ["Draft", "inline"]
-
-
 _NOWHERE: Final[Steps] = ("", -1)
 
 

@@ -16,15 +16,6 @@ from restow.conversion.manifests.document import YamlMapping, YamlNode, YamlSequ
 from restow.conversion.model.fieldpath import Steps, value_at
 from restow.conversion.model.values import canonical, same
 
-__all__ = [
-    "Matches",
-    "Tracing",
-    "align",
-    "match",
-    "places",
-]
-
-
 #: The most pairs to compare; with more, the remaining items are paired in order.
 _MOST_PAIRS: Final = 20_000
 

@@ -31,15 +31,6 @@ from restow.conversion.manifests.document import (
 from restow.crds.documents import MOST_VALUES, NotYaml, not_yaml
 from restow.crds.scalars import NotRepresentable, key_text, resolve
 
-__all__ = [
-    "JsonText",
-    "read",
-    "read_json",
-    "skip_blank",
-    "write_json",
-]
-
-
 _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|(?:(?<=[ \t\r\n])|(?<![^\n]))#[^\r\n]*)*")

@@ -22,9 +22,6 @@ from restow.conversion.model.errors import ObjectError
 from restow.conversion.model.fieldpath import Steps, pointer, value_at
 from restow.conversion.model.values import ABSENT, Json
 
-__all__ = ["has_template", "mentions", "with_spared", "without"]
-
-
 _TEMPLATE: Final = re.compile(r"\{\{|\$\{|\$\(")
 _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "vars")
 

@@ -27,21 +27,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "DEEPEST",
-    "MAX_DEPTH",
-    "MOST_INSIDE",
-    "MOST_NESTED",
-    "Cuts",
-    "Nested",
-    "NestedTooDeep",
-    "cut",
-    "encode",
-    "restore",
-    "scan",
-]
-
-
 #: How deep an API server reads an object in a webhook's answer: 10,000 levels, three of which belong to the review.
 MAX_DEPTH: Final = 9_997
 

@@ -23,24 +23,6 @@ from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Final
 
-__all__ = [
-    "ConversionError",
-    "DefinitionError",
-    "Diagnostic",
-    "NotAnswering",
-    "ObjectError",
-    "ReviewError",
-    "RuleFailed",
-    "UnknownKind",
-    "UnknownVersion",
-    "WiringError",
-    "WiringProblem",
-    "WiringRefused",
-    "kept_values",
-    "note_kept",
-    "raised_at",
-]
-
 #: The folder of restow's own conversion code; its frames are not an author's.
 _OWN: Final = __file__.removesuffix("model/errors.py")
 _LIBRARY: Final = f"{sysconfig.get_path('stdlib')}/"

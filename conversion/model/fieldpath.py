@@ -17,20 +17,6 @@ from typing import Any
 from restow.conversion.model.values import ABSENT
 from restow.crds.paths import ROOT, field_path
 
-__all__ = [
-    "Path",
-    "PathError",
-    "Steps",
-    "parse",
-    "pointed",
-    "pointer",
-    "shown",
-    "starts_with",
-    "steps_of",
-    "value_at",
-]
-
-
 #: The names of the fields, starting at the root of the scope (the object, or a list item).
 Path = tuple[str, ...]
 

@@ -17,21 +17,6 @@ import msgspec
 
 from restow.conversion.model import deepjson
 
-__all__ = [
-    "ABSENT",
-    "INTEGERS",
-    "Absent",
-    "Json",
-    "alike",
-    "canonical",
-    "depth",
-    "is_int64",
-    "is_json",
-    "plain",
-    "same",
-]
-
-
 Json = dict[str, Any]
 
 

@@ -42,8 +42,6 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS
 
-__all__ = ["STEP", "AdmitRules", "configuration"]
-
 #: The name of the step.
 STEP: Final = "conversionrules"
 

@@ -31,8 +31,6 @@ from restow.kube.errors import AlreadyExists, Conflict, NotFound, describe_failu
 from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS, CRDS
 
-__all__ = ["EVERY", "VERBS", "Answer", "Declarations", "declaration_name", "digest_of", "needed"]
-
 #: The verbs on the CRD; one of them suffices.
 VERBS: Final = ("update", "patch", "convert")
 #: In the place of a CRD's name: the user may change every CRD.

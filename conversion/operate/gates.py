@@ -21,28 +21,6 @@ from restow.conversion.rulefiles.parse import ConversionRules, RulesInvalid, par
 from restow.crds import Crd
 from restow.crds.paths import ROOT
 
-__all__ = [
-    "ANALYZED",
-    "CONFLICT",
-    "FORBIDDEN",
-    "FOREIGN_WEBHOOK",
-    "GATES",
-    "NOT_OPEN",
-    "READY",
-    "REHEARSED",
-    "SERVING",
-    "WIRED",
-    "Gate",
-    "conditions",
-    "counted",
-    "listed",
-    "mistakes",
-    "news",
-    "status",
-    "target_of",
-    "with_advice",
-]
-
 ANALYZED: Final = "Analyzed"
 REHEARSED: Final = "Rehearsed"
 SERVING: Final = "Serving"

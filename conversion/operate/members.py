@@ -24,8 +24,6 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock, micro_time
 from restow.kube.errors import Conflict, Forbidden, NotFound, describe_failure
 from restow.kube.resources import LEASES
 
-__all__ = ["LeasesOfReplicas", "Membership", "unique_replica"]
-
 _log = logging.getLogger(__name__)
 
 _PREFIX: Final = "restow-replica-"

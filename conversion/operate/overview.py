@@ -12,8 +12,6 @@ from restow.kube import Cluster
 from restow.kube.errors import Forbidden, NotFound
 from restow.kube.pager import list_pages
 
-__all__ = ["RulesOverview", "rules_overview"]
-
 _PAGE: Final = 200
 
 

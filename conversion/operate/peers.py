@@ -18,8 +18,6 @@ from typing import Final
 
 from restow.conversion.operate.revisions import RevisionRecord
 
-__all__ = ["Peers"]
-
 #: The most kinds that a message lists.
 _SHOWN: Final = 5
 

@@ -51,8 +51,6 @@ from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from restow.kube.watchevents import Item
 
-__all__ = ["RulesReconciler"]
-
 _log = logging.getLogger(__name__)
 
 _SOON: Final = 1.0  # seconds: replicas report through the ConfigMap, whose events arrive by themselves

@@ -16,8 +16,6 @@ from restow.kube import Cluster, PatchType
 from restow.kube.errors import Conflict, NotFound
 from restow.kube.resources import CONFIG_MAPS
 
-__all__ = ["Records"]
-
 #: Attempts of one write: each replica writes its report into the same ConfigMap.
 _ATTEMPTS: Final = 5
 

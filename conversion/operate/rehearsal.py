@@ -35,8 +35,6 @@ from restow.kube.pager import DOCUMENTS, check_next, request_list_page
 from restow.kube.resources import Resource, qualified_name
 from restow.kube.watchevents import read_page
 
-__all__ = ["Rehearsal", "Rehearsals"]
-
 #: The most failures that are named.
 _NAMED: Final = 20
 

@@ -43,8 +43,6 @@ from restow.kube.errors import NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS
 
-__all__ = ["Replica"]
-
 _log = logging.getLogger(__name__)
 
 _PAGE: Final = 50

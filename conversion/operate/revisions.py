@@ -31,24 +31,6 @@ from restow.conversion.model.errors import ConversionError
 from restow.conversion.rulefiles.parse import parse, registry_of
 from restow.crds import Crd, CrdError
 
-__all__ = [
-    "BREAK_GLASS",
-    "CONFIGURATION",
-    "DECLARED",
-    "FINALIZER",
-    "LABEL",
-    "LOST",
-    "Former",
-    "Report",
-    "Revision",
-    "RevisionRecord",
-    "RevisionUnreadable",
-    "StepState",
-    "for_kind",
-    "record_name",
-    "report_key",
-]
-
 #: The name of the ValidatingWebhookConfiguration for ConversionRules.
 CONFIGURATION: Final = "restow-conversionrules"
 

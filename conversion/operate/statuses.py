@@ -22,8 +22,6 @@ from restow.kube.clock import Clock
 from restow.kube.errors import Forbidden
 from restow.kube.events import event_body, write_event
 
-__all__ = ["Assessment", "RulesStatus", "Told", "denied"]
-
 _log = logging.getLogger(__name__)
 
 _CONTROLLER: Final = "restow.dev/conversions"

@@ -17,8 +17,6 @@ from restow.kube.errors import Forbidden, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS
 
-__all__ = ["CrdFinder", "RulesByTarget"]
-
 _PAGE: Final = 500
 
 

@@ -15,8 +15,6 @@ from restow.conversion.model.errors import ObjectError, kept_values
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import same
 
-__all__ = ["tried"]
-
 #: The most differing fields that are named.
 _FIELDS: Final = 3
 

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from restow.kube.clock import Clock
 
-__all__ = ["FIRST_S", "MOST_S", "Job", "QueueOfKindFull", "Turns"]
-
 FIRST_S: Final = 0.25
 MOST_S: Final = 10.0
 

@@ -65,19 +65,6 @@ from restow.kube import Cluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CRDS
 
-__all__ = [
-    "REFUSING",
-    "RESTORING",
-    "STEPS",
-    "At",
-    "KindsStep",
-    "Obstacle",
-    "RulesStep",
-    "WiringGate",
-    "remove",
-    "why_not_called",
-]
-
 _log = logging.getLogger(__name__)
 
 _YET: Final = "is not written yet"

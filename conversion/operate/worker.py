@@ -29,8 +29,6 @@ from restow.conversion.reviews.admissionsteps import refuse_kept, restore_stash
 from restow.conversion.reviews.conversion import ReviewTooLarge
 from restow.conversion.reviews.tally import Kept, Tally, answered
 
-__all__ = ["HEAD", "MEMORY", "Task", "TaskReply"]
-
 #: The most address space of the process, in bytes; the interpreter and its libraries take a quarter.
 MEMORY: Final = 320 * 1024 * 1024
 

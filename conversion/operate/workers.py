@@ -34,8 +34,6 @@ from restow.conversion.server.conversion import GaveUp
 from restow.conversion.server.limits import Refusal
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["KindsWorkers", "Workers", "is_costly"]
-
 _log = logging.getLogger(__name__)
 
 _MODULE: Final = "restow.conversion.operate.worker"

@@ -21,18 +21,6 @@ from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import Json, same
 
-__all__ = [
-    "AdmissionError",
-    "AdmissionRequest",
-    "AdmissionResponse",
-    "AdmissionReview",
-    "GroupVersionKind",
-    "GroupVersionResource",
-    "UserInfo",
-    "json_patch",
-]
-
-
 _VERSION: Final = "admission.k8s.io/v1"
 _KIND: Final = "AdmissionReview"
 

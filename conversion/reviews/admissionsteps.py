@@ -50,8 +50,6 @@ from restow.conversion.model.values import ABSENT, Json, canonical, plain, same
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
 from restow.conversion.stash.annotation import parse_stash
 
-__all__ = ["refuse_kept", "restore_owners", "restore_stash", "with_owners"]
-
 _ALLOWED: Final = AdmissionResponse()
 
 

@@ -31,9 +31,6 @@ from restow.conversion.model.errors import ObjectError, ReviewError, RuleFailed,
 from restow.conversion.model.values import Json
 from restow.conversion.reviews.jsoncursor import WORKS, JsonCursor, NoJson
 
-__all__ = ["LARGE", "MAX_MESSAGE", "MOST_KEPT", "Fields", "KeptValue", "Review", "ReviewTooLarge", "convert_review"]
-
-
 _VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
 _KIND: Final = "ConversionReview"
 

@@ -18,8 +18,6 @@ import msgspec
 
 from restow.conversion.model.deepjson import MOST_NESTED, Nested, scan
 
-__all__ = ["WORKS", "JsonCursor", "NoJson"]
-
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _OPEN_OBJECT: Final = re.compile(rb"\s*+\{\s*+(\})?")
 _OPEN_ARRAY: Final = re.compile(rb"\s*+\[\s*+(\])?")

@@ -19,27 +19,6 @@ import msgspec
 
 from restow.conversion.model.values import Json
 
-__all__ = [
-    "MAX_ANNOTATIONS",
-    "RejectionType",
-    "ResponseRejected",
-    "SentReview",
-    "accept",
-    "check_count",
-    "check_http",
-    "check_identity",
-    "check_kind",
-    "check_object",
-    "check_result",
-    "check_review",
-    "check_uid",
-    "check_version",
-    "converted_objects",
-    "restore_metadata",
-    "review_body",
-]
-
-
 #: The most bytes that all annotations of an object may have together (apimachinery ``TotalAnnotationSizeLimitB``).
 MAX_ANNOTATIONS: Final = 256 * 1024
 

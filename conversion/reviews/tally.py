@@ -15,8 +15,6 @@ from restow.conversion.model.errors import RuleFailed
 from restow.conversion.model.values import Json
 from restow.conversion.reviews.conversion import Fields, KeptValue, Review
 
-__all__ = ["Kept", "Tally", "answered", "converted"]
-
 #: Conversion of a review stops after this many failures; its message has reached its full length long before.
 _ENOUGH_FAILURES: Final = 1000
 _NAMED_BY: Final = ("name", "namespace", "uid")

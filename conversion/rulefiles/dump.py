@@ -24,8 +24,6 @@ from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, vocabulary
 from restow.conversion.rules.model import Rule
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
-__all__ = ["NotData", "document_of", "draft_as_python", "draft_as_yaml", "dump", "rule_lines"]
-
 _STYLE: Final = Style(quote='"')  # texts inside CEL have single quotes
 _WIDTH: Final = 120
 

@@ -21,8 +21,6 @@ from restow.crds import Crd
 from restow.crds.documents import NotYaml
 from restow.crds.paths import ROOT
 
-__all__ = ["LoadedRules", "Mistake", "RuleFileError", "load"]
-
 #: Far more than the rules of any kind need, and small enough to be read in a second.
 _MOST_TEXT: Final = 4 * 1024 * 1024
 

@@ -26,8 +26,6 @@ from restow.conversion.rules.kindwide import Keyless
 from restow.conversion.rules.model import OnError, Rule, ungrouped
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
-__all__ = ["ConversionRules", "Place", "Problem", "RulesInvalid", "parse", "registry_of"]
-
 #: Names of fields and indexes of items, starting at the root of the document.
 Place = tuple[str | int, ...]
 

@@ -18,8 +18,6 @@ from typing import Any, Final
 from restow.conversion.manifests.emit import Style, flow, scalar
 from restow.conversion.rulefiles.vocabulary import vocabulary
 
-__all__ = ["as_data"]
-
 _STYLE: Final = Style(quote='"')
 _CALL: Final = re.compile(r"\brules\.([a-z_]+)(\(?)")
 _ARGUMENT: Final = re.compile(r'\b([a-z_]+)=((?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{\}|…)?)')

@@ -24,8 +24,6 @@ from restow.conversion.rules import Rule
 from restow.conversion.rules.model import OnError
 from restow.crds.conversionrules import CONVERSION_RULES
 
-__all__ = ["API_VERSION", "KIND", "TAKE_OVER", "Constructor", "Parameter", "Shape", "json_schema", "vocabulary"]
-
 API_VERSION: Final = CONVERSION_RULES.api_version
 KIND: Final = "ConversionRules"
 

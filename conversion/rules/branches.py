@@ -22,8 +22,6 @@ from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import Json
 from restow.conversion.rules.model import Rule, Side, claimed_paths
 
-__all__ = ["Branched", "Union", "When", "branched", "discriminators", "flattened", "ordered", "overlap"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class When(Rule):

@@ -34,8 +34,6 @@ from restow.conversion.model.errors import ObjectError, ValueBeyondLimits
 from restow.conversion.model.values import ABSENT
 from restow.conversion.rules.cellimits import MOST_ITERATIONS, ExpressionLimits, Measure, has_nul
 
-__all__ = ["CelFunction", "Function", "Variables", "as_function"]
-
 #: A function as a rule takes it: a Python function, or the text of a CEL expression.
 Function = Callable[..., Any] | str
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-__all__ = ["MOST_ITERATIONS", "ExpressionLimits", "Measure", "has_nul", "program_size"]
-
 #: The evaluator stops after so many.
 MOST_ITERATIONS: Final = 10_000
 #: The most characters that an evaluation may have in memory.

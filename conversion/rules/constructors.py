@@ -30,25 +30,6 @@ from restow.conversion.rules.model import (
     declared,
 )
 
-__all__ = [
-    "constant",
-    "default",
-    "drop",
-    "each",
-    "each_value",
-    "functions",
-    "inside",
-    "move",
-    "pair",
-    "rename",
-    "stash",
-    "unwrap",
-    "waive",
-    "when",
-    "wrap",
-]
-
-
 _ITEMS = "[]"
 
 #: A value of a discriminator; in a list, null also stands for an absent discriminator.

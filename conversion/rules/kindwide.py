@@ -24,19 +24,6 @@ from restow.conversion.rules.cel import CelFunction
 from restow.conversion.rules.model import Lens, OnError, Rule, ScopedRules, inside_path
 from restow.crds.paths import ROOT
 
-__all__ = [
-    "Keyless",
-    "any_has_limits",
-    "can_fail",
-    "failing_labels",
-    "has_limits",
-    "keeping",
-    "lists_of",
-    "may_be_costly",
-    "with_keyless",
-    "with_on_error",
-]
-
 _WILD: Final = re.compile(r"(\*\*|\*)")
 #: The rule that matches texts against the pattern of its author.
 _MATCHING: Final = "template"

@@ -21,43 +21,6 @@ from restow.conversion.model.values import ABSENT
 from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
 
-__all__ = [
-    "FROM_ROOT",
-    "Again",
-    "Constant",
-    "Container",
-    "Default",
-    "Direction",
-    "End",
-    "Ends",
-    "Inline",
-    "Lens",
-    "Loses",
-    "Misfit",
-    "Move",
-    "OnError",
-    "Packing",
-    "Private",
-    "Remembered",
-    "Rule",
-    "RuleGroup",
-    "ScopedRules",
-    "Shape",
-    "Shortcut",
-    "Side",
-    "Standard",
-    "Waiver",
-    "claimed_paths",
-    "declared",
-    "inside_path",
-    "is_constant_read",
-    "key_names",
-    "opposite",
-    "read_steps",
-    "ungrouped",
-]
-
-
 Side = Literal["spoke", "hub"]
 Direction = Literal["up", "down"]
 #: In which directions a lens may lose something, which the stash then has to keep.

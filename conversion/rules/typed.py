@@ -24,9 +24,6 @@ from pydantic import BaseModel
 from restow.conversion.rules.constructors import pair
 from restow.conversion.rules.model import Loses, Rule
 
-__all__ = ["models"]
-
-
 Spoke = TypeVar("Spoke", bound=BaseModel)
 Hub = TypeVar("Hub", bound=BaseModel)
 

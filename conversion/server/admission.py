@@ -24,16 +24,6 @@ from restow.conversion.server.timeslices import offload
 from restow.crds import Crd
 from restow.kube.clock import Clock
 
-__all__ = [
-    "AdmissionEndpoint",
-    "AdmissionStep",
-    "QueueFull",
-    "RefuseKept",
-    "RestoreStash",
-    "ReviewQueues",
-    "WeightedSemaphore",
-]
-
 
 class QueueFull(Exception):
     """The work does not fit now, and the queue has no room for it."""

@@ -22,8 +22,6 @@ from aiohttp.web_protocol import RequestPayloadError
 from restow.conversion.server.limits import Limits, Refusal
 from restow.kube.clock import Clock
 
-__all__ = ["BodyReader"]
-
 #: How long a client may take, in seconds, before its request may be ended to make room for others.
 _PATIENCE: Final = 1.0
 

@@ -35,8 +35,6 @@ from aiohttp.http_exceptions import HttpProcessingError
 from restow.conversion.server.limits import Limits
 from restow.kube.clock import Clock
 
-__all__ = ["BUFFER", "AtOnce", "ClientConnection", "ConnectionServer", "ConnectionState", "ConnectionTls"]
-
 #: Answers a small POST at once: takes its path and its whole body, returns the answer's body. None: use the handler.
 AtOnce = Callable[[str, bytes], bytes | None]
 

@@ -34,8 +34,6 @@ from restow.conversion.server.limits import Limits
 from restow.conversion.server.metrics import ServerMetrics
 from restow.kube.clock import Clock
 
-__all__ = ["HEADERS", "ClientConnections"]
-
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 #: The headers of every answer, except its length and the date.

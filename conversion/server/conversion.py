@@ -24,8 +24,6 @@ from restow.conversion.server.timeslices import TimeSlices
 from restow.crds import Crd
 from restow.kube.clock import Clock
 
-__all__ = ["ConversionEndpoint", "Elsewhere", "GaveUp", "KeptHook", "conversions_by_crd"]
-
 KeptHook = Callable[[KeptValue], None]
 """Receives each value that a rule could not convert, and kept."""
 

@@ -28,8 +28,6 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.events import event_body, write_event
 
-__all__ = ["KeptEvents", "RateLimitedLog"]
-
 _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 10

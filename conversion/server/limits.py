@@ -17,9 +17,6 @@ from typing import Final, Self
 
 import msgspec
 
-__all__ = ["Limits", "Refusal"]
-
-
 _MIB = 1024 * 1024
 
 

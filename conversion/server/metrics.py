@@ -10,9 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-__all__ = ["METRICS", "Key", "Metric", "ServerMetrics", "Snapshot"]
-
-
 Key = tuple[str, ...]
 """A metric's name and the values of its labels."""
 

@@ -10,8 +10,6 @@ from restow.conversion.reviews.admission import UserInfo
 from restow.kube.cluster import Cluster
 from restow.kube.resources import SUBJECT_ACCESS_REVIEWS, Resource
 
-__all__ = ["holds"]
-
 
 class _Status(msgspec.Struct, frozen=True):
     allowed: bool

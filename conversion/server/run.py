@@ -38,16 +38,6 @@ from restow.conversion.server.metrics import BUCKETS, METRICS, Metric, Snapshot
 from restow.conversion.server.tls import ServingCertificate
 from restow.conversion.server.webhook import ServerPhase, WebhookServer
 
-__all__ = [
-    "Probes",
-    "bind",
-    "exposition",
-    "listening",
-    "run_alone",
-    "serve",
-]
-
-
 _BACKLOG: Final = 1024
 
 #: How many connections are accepted before the open ones get their turn.

@@ -15,9 +15,6 @@ from functools import partial
 from time import perf_counter
 from typing import Final, ParamSpec, TypeVar
 
-__all__ = ["TimeSlices", "offload"]
-
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

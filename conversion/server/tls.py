@@ -38,9 +38,6 @@ from restow.conversion.server.limits import Refusal
 from restow.conversion.server.metrics import ServerMetrics
 from restow.kube.clock import Clock
 
-__all__ = ["BadCertificate", "Clients", "ServingCertificate"]
-
-
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY: Final = 5.0

@@ -27,8 +27,6 @@ from restow.conversion.server.timeslices import TimeSlices
 from restow.conversion.server.tls import Clients
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["ServerPhase", "WebhookServer"]
-
 Response = TypeVar("Response", bound=web.StreamResponse)
 
 #: Other tasks run each time this many bytes of an answer are written.

@@ -21,8 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Alignment", "align"]
-
 #: The items before on both sides of some neighbours; -1 and the number of items are the ends.
 _Gap = tuple[int, int]
 

@@ -25,18 +25,6 @@ import msgspec
 
 from restow.conversion.model.values import Json, canonical, depth
 
-__all__ = [
-    "DEFAULT_BUDGET",
-    "FORMAT",
-    "Stash",
-    "parse_stash",
-    "seal",
-    "section",
-    "unseal",
-    "with_section",
-]
-
-
 FORMAT: Final = 1
 
 #: The largest size of the annotation in bytes, of the 256 KiB that the API server allows for all annotations together.

@@ -35,29 +35,6 @@ from restow.conversion.model.values import ABSENT, Json
 from restow.crds import Schema
 from restow.crds.types import fits
 
-__all__ = [
-    "Kept",
-    "branch_entry",
-    "emptied",
-    "failed_entry",
-    "hidden_inside",
-    "inside",
-    "is_kept_failure",
-    "is_shown",
-    "kept_branch",
-    "kept_inside",
-    "kept_layer",
-    "kept_leaf",
-    "kept_values",
-    "leaf",
-    "left_inside",
-    "note",
-    "stays",
-    "with_gone",
-    "without_dropped",
-]
-
-
 Kept = Mapping[str, Any] | None
 
 _IS: Final = "is"

@@ -30,15 +30,6 @@ from restow.conversion.stash.entries import Kept
 from restow.crds import Schema
 from restow.crds.types import fits
 
-__all__ = [
-    "HiddenItem",
-    "doubtful",
-    "kept_items",
-    "list_entry",
-    "with_hidden",
-]
-
-
 Id = tuple[str, int]
 
 #: A hidden item, after the index that it gets among the current items of the list.

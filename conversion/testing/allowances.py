@@ -24,21 +24,6 @@ from restow.conversion.rules.model import Constant, Default, Direction, Lens, Pr
 from restow.conversion.stash.entries import is_kept_failure
 from restow.conversion.testing.findings import FieldSteps, RulePlace, empties
 
-__all__ = [
-    "emptied_lists",
-    "filled_empties",
-    "forgiven",
-    "has_forget",
-    "has_hub_drops",
-    "has_joint",
-    "has_judgement",
-    "is_joint",
-    "made_empties",
-    "made_rule",
-    "remembered",
-    "undeclared_losses",
-]
-
 
 def forgiven(obj: Json, rules: Sequence[Rule], side: Side) -> Json:
     """Return the object without the fields that rules drop on that side, and without objects that become empty."""

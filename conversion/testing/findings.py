@@ -22,22 +22,6 @@ from restow.conversion.model.values import ABSENT, Json, canonical, same
 from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side
 from restow.crds import ANY, Schema
 
-__all__ = [
-    "Difference",
-    "FieldSteps",
-    "RulePlace",
-    "compact",
-    "described",
-    "differences",
-    "empties",
-    "empty_places",
-    "fields",
-    "responsible",
-    "shown_steps",
-    "support",
-    "travelled",
-]
-
 #: How many differing fields a finding shows, and how long a shown value may be.
 _MOST_FIELDS: Final = 3
 _MOST_TEXT: Final = 400

@@ -20,8 +20,6 @@ from restow.conversion.model.values import ABSENT, canonical, plain
 from restow.conversion.rules.branches import When
 from restow.conversion.rules.model import Lens, Rule, ScopedRules
 
-__all__ = ["FunctionFails", "failing", "impure_calls"]
-
 _MODULES: Final = frozenset({"time", "_random", "random", "_socket", "posix", "nt", "secrets", "_uuid"})
 _CLOCKS: Final = frozenset({"now", "today", "utcnow"})
 _OPENERS: Final = frozenset({"open", "input", "print"})

@@ -23,9 +23,6 @@ from restow.conversion.model.values import Json, canonical
 from restow.conversion.rules.branches import discriminators, flattened
 from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, key_names
 
-__all__ = ["ItemEdit", "has_keyless_lists", "item_edits"]
-
-
 _MARK: Final = "zzEdited"
 
 

@@ -52,8 +52,6 @@ from restow.conversion.testing.itemedits import item_edits
 from restow.conversion.testing.scalars import out_of_bounds
 from restow.crds import pruned_paths
 
-__all__ = ["LawBroken", "Laws"]
-
 
 class LawBroken(AssertionError):
     """A conversion broke a law; ``law`` is the name of its method in ``Laws``, ``finding`` describes the failure."""

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-__all__ = ["NotTranslatable", "translate"]
-
 
 class NotTranslatable(ValueError):
     """The pattern is no RE2, or uses a construct that Python lacks; the message names it."""

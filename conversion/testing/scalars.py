@@ -24,9 +24,6 @@ from restow.conversion.testing.re2 import NotTranslatable, translate
 from restow.crds import Schema
 from restow.crds.ownedpaths import children
 
-__all__ = ["TEXTS", "bound_problems", "characters", "floats", "integers", "is_admitted", "out_of_bounds", "strings"]
-
-
 Strategy = st.SearchStrategy[Any]
 
 #: Includes the name of the namespace, so that functions that compare with metadata meet both cases.

@@ -24,14 +24,6 @@ from restow.conversion.testing.touched import EVERYTHING, ITEMS, NOTHING, VALUES
 from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
-__all__ = [
-    "Generator",
-    "objects",
-    "partial_objects",
-    "projections",
-]
-
-
 #: Whether nothing (False), all (True) or a part (None) of an object, or of a list with keys, is owned. Mostly a part,
 #: because the other two look the same each time.
 _SHARES: Final = st.sampled_from([False, True, *[None] * 6])

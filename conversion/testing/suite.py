@@ -40,8 +40,6 @@ from restow.conversion.testing.strategies import Generator, objects, partial_obj
 from restow.conversion.testing.touched import Touched, touched
 from restow.crds import Crd, Schema
 
-__all__ = ["check_golden", "golden_reviews", "roundtrip_suite"]
-
 Strategy = st.SearchStrategy[Any]
 Overrides = Mapping[str, Mapping[str, Strategy]]
 Check = tuple[str, Strategy, Callable[[Any], None]]

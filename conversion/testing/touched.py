@@ -18,8 +18,6 @@ from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
 from restow.conversion.rules.model import FROM_ROOT, Constant, Move, Private, Rule, ScopedRules, Side, read_steps
 
-__all__ = ["EVERYTHING", "ITEMS", "NOTHING", "VALUES", "Touched", "touched"]
-
 #: The steps from a list to its items, and from a map to its values.
 ITEMS: Final = "[]"
 VALUES: Final = "{}"

@@ -21,9 +21,6 @@ from restow.crds.api.nodes import API_VERSIONS, ApiVersion, Node
 from restow.crds.api.profiles import cloud_profile, namespaced_cloud_profile
 from restow.crds.api.shoots import shoot
 
-__all__ = ["manifests", "written"]
-
-
 _GROUP: Final = "core.gardener.cloud"
 _STORAGE: Final[ApiVersion] = "v1beta2"
 _SERVICE: Final = {"name": "restow-webhook", "namespace": "restow-system", "port": 443}

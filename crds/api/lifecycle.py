@@ -13,8 +13,6 @@ from typing import Final
 
 from restow.crds.api.nodes import ApiVersion, Node, Use, keyed, moment, record, refused, rule, text
 
-__all__ = ["CLASSIFICATIONS", "classified", "expirable"]
-
 CLASSIFICATIONS: Final = ["unavailable", "preview", "supported", "deprecated", "expired"]
 
 _RANKS: Final = {classification: rank for rank, classification in enumerate(CLASSIFICATIONS)}

@@ -23,8 +23,6 @@ from restow.crds.api.nodes import (
     text,
 )
 
-__all__ = ["ARCHITECTURES", "capability_definitions", "machine_images", "machine_types", "plain_name", "volume_types"]
-
 ARCHITECTURES: Final = ["amd64", "arm64"]
 
 #: Masterminds/semver, as Gardener parses versions of images: 1, 1.2 and v1.2.3-suffix are versions too.

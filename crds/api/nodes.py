@@ -12,29 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-__all__ = [
-    "API_VERSIONS",
-    "ApiVersion",
-    "Node",
-    "Rule",
-    "Use",
-    "anything",
-    "count",
-    "described",
-    "flag",
-    "keyed",
-    "listed",
-    "mapped",
-    "moment",
-    "quantity",
-    "record",
-    "refused",
-    "rule",
-    "rule_unless_broken_before",
-    "text",
-]
-
-
 Node = dict[str, Any]
 Rule = dict[str, Any]
 Reason = Literal["FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]

@@ -30,15 +30,6 @@ from restow.crds.api.nodes import (
     text,
 )
 
-__all__ = [
-    "bastion",
-    "cloud_profile",
-    "namespaced_cloud_profile",
-    "regions",
-    "seed_selector",
-]
-
-
 _LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 
 

@@ -26,8 +26,6 @@ from restow.crds.api.nodes import (
     text,
 )
 
-__all__ = ["shoot"]
-
 # Offsets from UTC are limited to those in use, -1200 to +1400.
 _TIME_OF_DAY = (
     r"^([01][0-9]|2[0-3])([0-5][0-9]){2}"

@@ -44,8 +44,6 @@ from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 from restow.migrator.ownership.reconcile import Unknown, misfit, reconcile_with_schema, whole_owners
 from restow.migrator.ownership.translation import Translation
 
-__all__ = ["ObjectDecision", "WriteStep", "decide", "decide_each", "rename_only"]
-
 
 class WriteStep(StrEnum):
     """One request of an object's decision."""

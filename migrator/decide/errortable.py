@@ -33,23 +33,6 @@ from restow.kube.errors import (
 )
 from restow.kube.retry import Backoff, requested_wait
 
-__all__ = [
-    "ATTEMPTS",
-    "UNKNOWN_ATTEMPTS",
-    "Attempts",
-    "BrokenOff",
-    "ErrorAction",
-    "ErrorOutcome",
-    "cannot_convert",
-    "concerns_all_objects",
-    "is_outage",
-    "is_transient",
-    "of_list_error",
-    "of_review_error",
-    "of_write_error",
-]
-
-
 ATTEMPTS = 8
 """Attempts of one request before its object is given up, with a back-off of about 40 seconds in total; ``Attempts``
 defines what counts as one."""

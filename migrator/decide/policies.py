@@ -20,9 +20,6 @@ from restow.migrator.decide.proof import may_be_stored, reencoding_due
 from restow.migrator.model.options import ManagedFields, Options, Phase, Scope
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 
-__all__ = ["entry_policies", "hazard_warnings", "is_at", "undeclared_defaults"]
-
-
 _SHOWN = 5
 
 

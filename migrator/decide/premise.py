@@ -25,9 +25,6 @@ from restow.crds import Crd
 from restow.migrator.decide.prune import Generations, PruneVerdict, may_prune
 from restow.migrator.model.watermark import RUNS, is_newer
 
-__all__ = ["Followers", "Premise", "decisions"]
-
-
 _DESCRIPTIONS = frozenset({"description", "title", "example"})
 
 

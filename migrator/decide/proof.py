@@ -30,26 +30,6 @@ from restow.migrator.model import watermark
 from restow.migrator.model.options import ManagedFields, Options, Phase
 from restow.migrator.ownership.entries import FIELD_MANAGER
 
-__all__ = [
-    "ANNOTATION",
-    "FORMAT",
-    "UNFINISHED",
-    "Proof",
-    "Proven",
-    "annotations_of_mark",
-    "extended",
-    "failed_prune",
-    "may_be_stored",
-    "nothing_due",
-    "proof_of_run",
-    "reencoding_due",
-    "run_key",
-    "touches_managed_fields",
-    "unprotected_versions",
-    "what_is_proved",
-]
-
-
 ANNOTATION = "restow.dev/migrated"
 UNFINISHED = "unfinished"
 """The prefix of the value that replaces a proof after objects failed; a number that identifies the run follows.

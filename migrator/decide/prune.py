@@ -15,13 +15,6 @@ from dataclasses import dataclass, field
 
 from restow.crds import Crd
 
-__all__ = [
-    "Generations",
-    "PruneVerdict",
-    "may_prune",
-]
-
-
 Fingerprint = tuple[tuple[str, bool, bool], ...]
 
 

@@ -23,14 +23,6 @@ import msgspec
 from restow.crds import Crd
 from restow.migrator.decide.prune import Generations
 
-__all__ = [
-    "Record",
-    "Standing",
-    "decode_records",
-    "encode_records",
-    "standing",
-]
-
 
 class Record(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The record of a shard whose part is done.

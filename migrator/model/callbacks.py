@@ -14,15 +14,6 @@ from restow.crds import Crd
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.report import CrdReport
 
-__all__ = [
-    "CallbackFailed",
-    "Callbacks",
-    "MigrationRefused",
-    "Moment",
-    "Observer",
-    "Silent",
-]
-
 
 class Moment(StrEnum):
     """A moment in the migration of a CRD.

@@ -10,15 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-__all__ = [
-    "Answer",
-    "Converter",
-    "ConverterDown",
-    "Json",
-    "Unconverted",
-]
-
-
 Json: TypeAlias = dict[str, Any]
 
 

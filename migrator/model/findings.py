@@ -12,16 +12,6 @@ from typing import Any
 
 from restow.migrator.model.report import ObjectFailure
 
-__all__ = [
-    "PlanCheck",
-    "PlanFinding",
-    "PlanFindings",
-    "cannot_be_tried",
-    "is_denial",
-    "of_failure",
-]
-
-
 MOST_EACH = 100
 """The largest number of listed findings of one check; further ones are only counted, so that memory stays bounded."""
 

@@ -14,20 +14,6 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
-__all__ = [
-    "MOST_SHARDS",
-    "PATIENCE_S",
-    "SETTLE_S",
-    "Engine",
-    "ManagedFields",
-    "Options",
-    "Phase",
-    "Scope",
-    "Shard",
-    "url_problem",
-]
-
-
 SETTLE_S = 65.0
 """Seconds after which all requests from before a change of the CRD have ended.
 

@@ -15,19 +15,6 @@ from typing import Any
 from restow.kube.errors import one_line
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "OWNERS_LOST",
-    "CrdReport",
-    "MigrationReport",
-    "MigrationResult",
-    "ObjectCounts",
-    "ObjectFailure",
-    "Requests",
-    "Waits",
-    "again",
-]
-
-
 _SHORTEST = 2.0
 _LONGEST_REASON = 300
 _LONGEST_MESSAGE = 2000  # characters; an admission webhook may say a megabyte about each object

@@ -32,14 +32,6 @@ import msgspec
 
 from restow.crds import Crd
 
-__all__ = [
-    "ANNOTATION",
-    "Watermark",
-    "is_newer",
-    "last_spec_change",
-    "valid_watermark",
-]
-
 
 def last_spec_change(crd: Crd) -> datetime | None:
     """Return when a manager last wrote the CRD's spec: the time of the newest entry that owns a part of it."""

@@ -17,9 +17,6 @@ from restow.kube.events import event_body, write_event
 from restow.kube.resources import CRDS
 from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
 
-__all__ = ["EventLimiter", "Events", "event_of"]
-
-
 _SAID_FOR_S = 3600.0  # kube-apiserver --event-ttl
 _BURST = 25  # as client-go's spam filter
 _REFILL_S = 300.0

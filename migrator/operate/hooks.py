@@ -25,18 +25,6 @@ from restow.migrator.model.options import Phase
 from restow.migrator.model.report import CrdReport, ObjectCounts, ObjectFailure, Requests
 from restow.migrator.references.model import FoundReferences
 
-__all__ = [
-    "Hook",
-    "Hooks",
-    "MigrationDetails",
-    "MigrationEvent",
-    "RunHooks",
-    "facts",
-    "finding",
-    "outcome",
-    "progress",
-]
-
 
 class MigrationEvent(StrEnum):
     """The event of a CRD.

@@ -7,9 +7,6 @@ from dataclasses import asdict
 
 from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
 
-__all__ = ["log_details"]
-
-
 _log = logging.getLogger(__name__)
 
 _LEVELS = {

@@ -45,8 +45,6 @@ from restow.migrator.requests.preflight import refusal
 from restow.migrator.run.run import Migration
 from restow.migrator.run.settle import LAG_PATIENCE_S, remaining
 
-__all__ = ["Memory", "Migrator", "due_phases"]
-
 
 def due_phases(crd: Crd, options: Options, remembered: str = "") -> tuple[Phase, ...]:
     """Return the phases that are due, in the order of their execution.

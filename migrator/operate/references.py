@@ -25,8 +25,6 @@ from restow.migrator.references.model import FoundReferences, SoughtVersion, old
 from restow.migrator.references.scan import STANDING_KINDS, find_references
 from restow.migrator.references.verdict import not_looked_at, standing
 
-__all__ = ["NO_REFERENCES", "ReferenceSearches", "condition", "write_condition"]
-
 NO_REFERENCES: Final = "restow.dev/NoReferences"
 """The type of the condition: no reference that the search found names a version other than the storage version and
 fails without it."""

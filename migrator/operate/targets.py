@@ -12,14 +12,6 @@ from typing import TypeAlias
 from restow.crds import Crd
 from restow.migrator.model.options import Options
 
-__all__ = [
-    "Targets",
-    "choice",
-    "in_group",
-    "labelled",
-]
-
-
 Targets: TypeAlias = Iterable[str] | Mapping[str, Options] | Callable[[Crd], Options | bool | None]
 """Names (``<plural>.<group>``), options by name, or a function that returns a CRD's options or whether it is one."""
 

@@ -44,25 +44,6 @@ from restow.migrator.model.converter import Answer, Json, Unconverted
 from restow.migrator.ownership.projection import Projection, leave_out, project
 from restow.migrator.ownership.reconcile import Unknown
 
-__all__ = [
-    "METADATA",
-    "NOBODYS",
-    "Conversion",
-    "ConvertedEntry",
-    "Lacking",
-    "Live",
-    "Steps",
-    "VersionConverter",
-    "body_of",
-    "convert_entry",
-    "leave_one_out",
-    "members_of",
-    "same",
-    "shows",
-    "texts_of",
-]
-
-
 _T = TypeVar("_T")
 
 METADATA = "f:metadata"

@@ -20,28 +20,6 @@ import msgspec
 
 from restow.crds import fieldpath
 
-__all__ = [
-    "ETCD_TAKES",
-    "FIELD_MANAGER",
-    "LARGE",
-    "LEFT_BEHIND",
-    "Identity",
-    "ManagedFieldsEntry",
-    "corrupt",
-    "fitted",
-    "growth",
-    "identity",
-    "is_readable",
-    "left_behind",
-    "merge",
-    "readable",
-    "same_ownership",
-    "seed",
-    "size_of",
-    "without_times",
-]
-
-
 FIELD_MANAGER = "restow-migrator"
 """The field manager of writes to objects; not the one from restow's User-Agent, which an embedder may use too."""
 

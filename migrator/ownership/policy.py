@@ -12,8 +12,6 @@ from enum import StrEnum
 from restow.crds import Schema
 from restow.migrator.model.watermark import is_newer
 
-__all__ = ["EntryPolicies", "EntryPolicy"]
-
 
 class EntryPolicy(StrEnum):
     """The policy for an entry.

@@ -16,9 +16,6 @@ from restow.crds.fieldpath import FieldSet, Path, is_leaf, keys_of, normal
 from restow.crds.ownedpaths import Items, Members, Place, place_of
 from restow.migrator.ownership.reconcile import Unknown, was_whole
 
-__all__ = ["Projection", "leave_out", "project"]
-
-
 _ABSENT: Any = object()
 
 

@@ -15,15 +15,6 @@ from restow.crds import Schema
 from restow.crds.fieldpath import FieldSet, from_paths, is_leaf, keys_of, normal, union
 from restow.crds.ownedpaths import Items, owned
 
-__all__ = [
-    "Unknown",
-    "misfit",
-    "reconcile_with_schema",
-    "was_whole",
-    "whole_owners",
-]
-
-
 _ABSENT: Any = object()
 
 

@@ -29,14 +29,6 @@ from restow.migrator.ownership.entries import ManagedFieldsEntry, corrupt
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 from restow.migrator.ownership.reconcile import Unknown
 
-__all__ = [
-    "Translation",
-    "supposed",
-    "together",
-    "translate",
-]
-
-
 _T = TypeVar("_T")
 
 

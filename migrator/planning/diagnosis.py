@@ -32,8 +32,6 @@ from restow.migrator.requests.passes import Environment, open_converter
 from restow.migrator.requests.preflight import Permission, missing, refusal
 from restow.migrator.requests.stop import RunStop
 
-__all__ = ["CrdExamination"]
-
 _SHOWN = 5
 """The most paths, or managers, of one sentence."""
 

@@ -36,9 +36,6 @@ from restow.migrator.requests.translator import Translator, Work
 from restow.migrator.requests.wire import Meta, whole_object_decoder
 from restow.migrator.requests.writer import ObjectWriter
 
-__all__ = ["DryRun", "probe"]
-
-
 _MOST_PATHS = 5
 
 

@@ -18,14 +18,6 @@ from restow.migrator.planning.strippreview import StripPrediction
 from restow.migrator.references.model import FoundReferences
 from restow.migrator.requests.lostfields import LostFields
 
-__all__ = [
-    "Cost",
-    "Measured",
-    "MigrationPlan",
-    "ride_along",
-    "server_conversions",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:

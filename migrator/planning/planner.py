@@ -48,8 +48,6 @@ from restow.migrator.requests.preflight import missing, missing_namespace, of_mi
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["plan"]
-
 
 async def plan(
     cluster: Cluster,

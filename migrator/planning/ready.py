@@ -40,8 +40,6 @@ from restow.migrator.requests.native import left_behind, without_condition
 from restow.migrator.requests.passes import scan
 from restow.migrator.requests.preflight import refusal
 
-__all__ = ["Readiness", "judge", "ready"]
-
 
 @dataclass(frozen=True, slots=True)
 class Readiness:

@@ -17,9 +17,6 @@ import msgspec
 
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["Sample", "detached"]
-
-
 _T = TypeVar("_T")
 
 

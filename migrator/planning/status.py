@@ -21,8 +21,6 @@ from restow.migrator.requests.crdaccess import list_crds, read_crd
 from restow.migrator.requests.preflight import refusal
 from restow.migrator.requests.stop import RunStop
 
-__all__ = ["CrdState", "CrdStatus", "CrdsToMigrate", "crds_to_migrate", "status"]
-
 
 class CrdState(StrEnum):
     """The state of a CRD, in a word or two."""

@@ -34,8 +34,6 @@ from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder, whole_page_decoder
 
-__all__ = ["StripCheck", "StripPrediction"]
-
 
 @dataclass(slots=True)
 class StripPrediction:

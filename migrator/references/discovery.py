@@ -14,16 +14,6 @@ import msgspec
 
 from restow.kube.resources import Resource
 
-__all__ = [
-    "CORE",
-    "discover",
-    "each_of",
-    "followed",
-    "groups_decoder",
-    "listing_decoder",
-    "resources_path",
-]
-
 _T = TypeVar("_T")
 
 _AT_ONCE = 6

@@ -15,21 +15,6 @@ from typing import Any, Final
 from restow.crds import Crd
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "MOST_KEPT",
-    "Effect",
-    "FoundReferences",
-    "Looked",
-    "NotLookedAt",
-    "Reference",
-    "ReferenceKind",
-    "ReferenceTally",
-    "SoughtVersion",
-    "old_versions",
-    "same_effect",
-    "sought",
-]
-
 MOST_KEPT: Final = 100
 """The most references of each kind, resource and effect that are kept with their names; all are counted."""
 

@@ -47,8 +47,6 @@ from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.webhook import webhook_converter
 from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder
 
-__all__ = ["MOVABLE_KINDS", "MoveReport", "NotMoved", "move_references"]
-
 MOVABLE_KINDS: Final = frozenset({ReferenceKind.OWNER_REFERENCES, ReferenceKind.TYPED, ReferenceKind.HELM})
 """The kinds of references that can be written at another version."""
 

@@ -22,8 +22,6 @@ from restow.kube.retry import with_retries
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry, same_ownership
 from restow.migrator.requests.wire import Meta, combined_patch, object_decoder
 
-__all__ = ["OwnedWrites", "WriteOutcome"]
-
 
 class WriteOutcome(Enum):
     """The result of a write; the value of a failure is a sentence."""

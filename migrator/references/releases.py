@@ -27,8 +27,6 @@ from restow.migrator.references.readers.helm import (
 )
 from restow.migrator.references.readers.ownerreferences import Owners
 
-__all__ = ["StoredObject", "StoredRelease"]
-
 _API_VERSION: Final = re.compile(r"^apiVersion:.*$", re.MULTILINE)
 _COMMENTS: Final = re.compile(r"\A(?:[ \t]*(?:---[^\n]*|#[^\n]*)?\n)*")
 

@@ -56,8 +56,6 @@ from restow.migrator.requests.preflight import Permission, missing
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["CLUSTER_KINDS", "STANDING_KINDS", "find_old_references", "find_references", "read_audit_log"]
-
 _T = TypeVar("_T")
 
 CLUSTER_KINDS: Final = frozenset(ReferenceKind) - {ReferenceKind.AUDIT_LOG, ReferenceKind.FILES}

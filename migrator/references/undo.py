@@ -27,8 +27,6 @@ from restow.migrator.requests.lister import list_objects
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder
 
-__all__ = ["UndoReport", "undo_releases"]
-
 _DRIVERS: Final[Mapping[str, Resource]] = {each.plural: each for each in (SECRETS, CONFIG_MAPS)}
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from restow.crds import Crd
 from restow.migrator.references.model import FoundReferences, Reference, ReferenceKind
 
-__all__ = ["MOST_EXAMPLES", "against_removal", "against_unserving", "not_looked_at", "standing"]
-
 MOST_EXAMPLES = 3
 """The most objects of each resource that a sentence names."""
 

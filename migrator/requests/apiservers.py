@@ -38,15 +38,6 @@ from restow.kube.pager import ObjectList
 from restow.kube.resources import CRDS, ENDPOINT_SLICES
 from restow.kube.retry import RetryingCluster, with_retries
 
-__all__ = [
-    "ApiServers",
-    "EndpointSlice",
-    "View",
-    "endpoint_urls",
-    "storage_version_hash",
-]
-
-
 _OF_KUBERNETES = {"labelSelector": "kubernetes.io/service-name=kubernetes"}
 _SERVER_NAME = "kubernetes.default.svc"
 """A name in every API server's certificate, which may lack the addresses of endpoints."""

@@ -17,19 +17,6 @@ from restow.kube.watchevents import Item
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.ownership.entries import FIELD_MANAGER
 
-__all__ = [
-    "DELETED",
-    "annotate",
-    "crd_resource_version",
-    "deleted",
-    "item_crd",
-    "known_names",
-    "list_crds",
-    "patch_stored_versions",
-    "read_crd",
-]
-
-
 DELETED = "{name} was deleted during the run, and its objects with it: there is nothing left to migrate"
 
 _PAGE = 50  # a CRD can be a megabyte

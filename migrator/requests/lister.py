@@ -31,15 +31,6 @@ from restow.migrator.requests.wire import (
     whole_page_decoder,
 )
 
-__all__ = [
-    "FailedPage",
-    "ListFailed",
-    "ListedPage",
-    "list_objects",
-    "readable_pages",
-]
-
-
 Item = tuple[Meta, dict[str, Any] | None]
 
 

@@ -21,9 +21,6 @@ from restow.migrator.model.report import Requests
 from restow.migrator.requests.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
 from restow.migrator.requests.wire import ObjectPage, page_decoder
 
-__all__ = ["explain_list_failure", "help_to_list"]
-
-
 MOST_REQUESTS = 40
 """The most requests: halving a page of 500 objects takes ten, and the name of the object one or two more."""
 MOST_NAMED = 3

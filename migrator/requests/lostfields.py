@@ -23,9 +23,6 @@ from restow.migrator.model.report import CrdReport
 from restow.migrator.requests.lister import Item, ListFailed, list_objects
 from restow.migrator.requests.passes import WHOLE_OBJECTS, Environment
 
-__all__ = ["LostFields", "find_lost_fields", "warn_of_lost_fields"]
-
-
 MOST_PATHS = 200
 """The most listed fields: below an open map, every object may have different names."""
 

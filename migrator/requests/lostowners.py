@@ -21,9 +21,6 @@ from restow.migrator.ownership.entries import FIELD_MANAGER
 from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.requests.wire import object_decoder
 
-__all__ = ["ANNOTATION", "MOST_NAMED", "LostOwners", "remember", "still_lost"]
-
-
 ANNOTATION = "restow.dev/owners-lost"
 MOST_NAMED = 100
 """The most objects by name: at most 50 KiB of the 256 KiB that all annotations of a CRD share."""

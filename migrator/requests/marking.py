@@ -22,9 +22,6 @@ from restow.migrator.model.watermark import RUNS, TOKEN_LENGTH, Watermark, valid
 from restow.migrator.requests.crdaccess import annotate, patch_stored_versions
 from restow.migrator.requests.preflight import Permission, missing
 
-__all__ = ["LAST_APPLIED", "no_mark", "rehearse_mark", "rehearse_writes"]
-
-
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 

@@ -28,22 +28,6 @@ from restow.kube.retry import RetryingCluster, with_retries
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.requests.stop import RunStop
 
-__all__ = [
-    "NATIVE_MIGRATIONS",
-    "NativeApi",
-    "NativeMigration",
-    "NativeState",
-    "NativeStuck",
-    "active",
-    "find_native",
-    "left_behind",
-    "native_decoder",
-    "native_manifest",
-    "native_name",
-    "without_condition",
-]
-
-
 NATIVE_MIGRATIONS = tuple(
     Resource("storagemigration.k8s.io", version, "storageversionmigrations", namespaced=False)
     for version in ("v1", "v1beta1")

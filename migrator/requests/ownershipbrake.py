@@ -21,9 +21,6 @@ from restow.migrator.decide.decision import ObjectDecision
 from restow.migrator.requests.lostowners import LostOwners
 from restow.migrator.requests.stop import RunStop
 
-__all__ = ["MOST_LOST", "OwnershipBrake"]
-
-
 MOST_LOST = 3
 """Objects in a row that may lose owners before the run ends."""
 

@@ -13,9 +13,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-__all__ = ["Bucket", "Limiter", "WriteWindow"]
-
-
 _START = 8.0
 _DECREASE_PERIOD = 1.0  # seconds: all answers to one burst lower the window once, not once each
 

@@ -38,20 +38,6 @@ from restow.migrator.requests.webhook import webhook_converter
 from restow.migrator.requests.wire import Meta
 from restow.migrator.requests.writer import ObjectWriter
 
-__all__ = [
-    "LONGEST_WAIT",
-    "WHOLE_OBJECTS",
-    "Converters",
-    "Environment",
-    "open_converter",
-    "own_webhook",
-    "page_size",
-    "run_pass",
-    "scan",
-    "unfinished",
-]
-
-
 WHOLE_OBJECTS = 100
 """Objects per LIST where each costs a conversion, or is read whole."""
 

@@ -20,16 +20,6 @@ from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import Options, Phase
 from restow.migrator.requests.crdaccess import known_names
 
-__all__ = [
-    "Permission",
-    "missing",
-    "missing_namespace",
-    "missing_permissions",
-    "of_missing",
-    "permissions",
-    "refusal",
-]
-
 
 def refusal(crd: Crd, namespace: str | None = None) -> str:
     """Return why the objects of a CRD, or those of one namespace, cannot be migrated; empty if they can."""

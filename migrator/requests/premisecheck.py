@@ -28,9 +28,6 @@ from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.requests.crdaccess import annotate, crd_resource_version, item_crd, read_crd
 from restow.migrator.requests.wire import Meta, object_decoder
 
-__all__ = ["PremiseCheck", "Unconfirmed", "leave_token"]
-
-
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS = 50

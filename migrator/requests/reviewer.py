@@ -24,16 +24,6 @@ from restow.migrator.model.converter import Answer, ConverterDown, Json, Unconve
 from restow.migrator.model.report import Requests, again
 from restow.migrator.requests.stop import RunStop
 
-__all__ = [
-    "ReviewFailed",
-    "Reviewer",
-    "Way",
-    "read_answer",
-    "slices",
-    "write_review",
-]
-
-
 _KIND = "ConversionReview"
 _LONGEST_MESSAGE = 300
 

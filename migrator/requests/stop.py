@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager, nullcontext
 
 from restow.migrator.model.report import Waits
 
-__all__ = ["RunStop"]
-
 
 class RunStop:
     """A flag with a reason, and sleeps that end when the flag is set.

@@ -14,9 +14,6 @@ from restow.migrator.ownership.translation import Translation, translate
 from restow.migrator.requests.lister import Item
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["Translator", "Work"]
-
-
 Work: TypeAlias = tuple[Meta, Json | None, Translation | None]
 """An object to finish: its listed metadata, its content if it was read, and its translation if it has one."""
 

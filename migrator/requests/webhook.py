@@ -35,9 +35,6 @@ from restow.migrator.model.report import Requests
 from restow.migrator.requests.reviewer import IN_FLIGHT, Reviewer, Way
 from restow.migrator.requests.stop import RunStop
 
-__all__ = ["endpoint", "webhook_converter"]
-
-
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 

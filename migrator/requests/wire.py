@@ -9,18 +9,6 @@ import msgspec
 from restow.kube.resources import qualified_name
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 
-__all__ = [
-    "Meta",
-    "ObjectPage",
-    "combined_patch",
-    "empty_patch",
-    "identity_apply",
-    "object_decoder",
-    "page_decoder",
-    "whole_object_decoder",
-    "whole_page_decoder",
-]
-
 
 class OwnerReference(msgspec.Struct, frozen=True):
     """An ownerReference: which object owns this one."""

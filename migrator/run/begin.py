@@ -21,9 +21,6 @@ from restow.migrator.run.context import CrdRun
 from restow.migrator.run.native import beside_native
 from restow.migrator.run.settle import settle
 
-__all__ = ["begin", "begin_again"]
-
-
 _ATTEMPTS = 10
 _ASK_AGAIN_S = (0.5, 1.5)
 

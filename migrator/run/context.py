@@ -13,8 +13,6 @@ from restow.migrator.requests.passes import Environment
 from restow.migrator.requests.premisecheck import Unconfirmed
 from restow.migrator.requests.stop import RunStop
 
-__all__ = ["CrdRun"]
-
 
 @dataclass(frozen=True, slots=True)
 class CrdRun:

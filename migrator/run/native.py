@@ -30,9 +30,6 @@ from restow.migrator.requests.native import (
 )
 from restow.migrator.requests.passes import Environment, page_size
 
-__all__ = ["NativeRun", "beside_native"]
-
-
 _ATTEMPTS = 10
 
 

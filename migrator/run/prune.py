@@ -28,9 +28,6 @@ from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.sharding import ShardRun
 
-__all__ = ["Pruner"]
-
-
 _ATTEMPTS = 10
 
 

@@ -54,9 +54,6 @@ from restow.migrator.run.prune import Pruner
 from restow.migrator.run.settle import Lagging, LagWatch, remaining
 from restow.migrator.run.sharding import ShardRun
 
-__all__ = ["Migration", "migrate", "prune"]
-
-
 _log = logging.getLogger(__name__)
 
 GRACE = 8.0

@@ -22,9 +22,6 @@ from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.run.context import CrdRun
 
-__all__ = ["LAG_PATIENCE_S", "LagWatch", "Lagging", "remaining", "settle"]
-
-
 _log = logging.getLogger(__name__)
 
 LAG_PATIENCE_S = 300.0

@@ -27,9 +27,6 @@ from restow.migrator.model.report import CrdReport, ShardReport
 from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.requests.premisecheck import PremiseCheck
 
-__all__ = ["ShardRun", "ledger_name"]
-
-
 _ATTEMPTS = 50  # every 409 means that another shard (of a limited number) made progress, or that an answer was lost
 _LONGEST_NAME = 253
 

@@ -17,8 +17,6 @@ from typing import Literal
 
 from restow.migrator.timeline.schedule import ObservedVersions, VersionSchedule, VersionState
 
-__all__ = ["TimelineFinding", "check"]
-
 Level = Literal["unsafe", "due", "missing"]
 
 

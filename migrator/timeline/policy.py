@@ -24,8 +24,6 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-__all__ = ["EARLIER", "PolicyError", "TimelinePolicy", "VersionEntry", "parse_policy"]
-
 #: Replaces the name of a release, and means before the first one of the list.
 EARLIER: Final = "earlier"
 

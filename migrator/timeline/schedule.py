@@ -13,18 +13,6 @@ from typing import Final, Literal
 from restow.crds import Crd
 from restow.migrator.timeline.policy import EARLIER, TimelinePolicy, VersionEntry
 
-__all__ = [
-    "Column",
-    "ObservedVersions",
-    "TimelineStep",
-    "VersionSchedule",
-    "VersionState",
-    "columns",
-    "notes",
-    "observe",
-    "schedule",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class VersionState:

@@ -9,8 +9,6 @@ import click
 
 from restow.conversion.certificates import Address, Service, Url
 
-__all__ = ["KEPT_IN", "at", "read_address"]
-
 KEPT_IN: Final = "restow-webhook"
 """The Secret with the certificate of a webhook at a URL, in the client's default namespace."""
 

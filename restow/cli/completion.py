@@ -25,9 +25,6 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["crds", "crds_or_files", "files"]
-
-
 _PATIENCE: Final = 3.0  # seconds that the user waits after pressing the tab key
 _PATIENCE_VARIABLE: Final = "RESTOW_COMPLETION_SECONDS"
 _FLAGS: Final = {

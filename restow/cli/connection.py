@@ -20,8 +20,6 @@ from restow.cli import completion
 from restow.kube import Impersonation, connect
 from restow.kube.client import HttpCluster
 
-__all__ = ["ClusterConnection", "flags"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

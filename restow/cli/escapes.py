@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["escaped", "has_controls", "visible"]
-
 #: C0 and C1, DEL, line separators, lone surrogates, and characters that change the direction of text (UAX #9) and so
 #: can hide its content. Tabs are harmless and stay.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")

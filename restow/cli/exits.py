@@ -10,8 +10,6 @@ import click
 
 from restow.cli.escapes import visible
 
-__all__ = ["Exit", "FindingsError", "InputError"]
-
 
 class Exit(IntEnum):
     """The meaning of a command's exit code.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["missing_library"]
-
 _EXTRAS = {
     "click": "cli",
     "cryptography": "operator",

@@ -20,19 +20,6 @@ from restow.cli.exits import InputError
 from restow.conversion.manifests import NotYaml, YamlDocument, objects_of, read
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "STDIN",
-    "Found",
-    "ManifestSource",
-    "Unreadable",
-    "documents_of",
-    "found_in",
-    "read_text",
-    "sources_of",
-    "write_text",
-]
-
-
 _SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = Path("-")
 

@@ -22,14 +22,6 @@ import msgspec
 
 from restow.cli.escapes import escaped
 
-__all__ = [
-    "FORMATS",
-    "LEVELS",
-    "log_to_stderr",
-    "remember",
-]
-
-
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 

@@ -31,26 +31,6 @@ from restow.migrator import (
 if TYPE_CHECKING:
     from restow.cli.registries import ConversionSource
 
-__all__ = [
-    "api_servers",
-    "checked",
-    "connection",
-    "conversion_source",
-    "converters",
-    "crd_names",
-    "logs",
-    "migration",
-    "migration_options",
-    "output",
-    "patience",
-    "running",
-    "settle",
-    "shard",
-    "source_of",
-    "together",
-]
-
-
 JOB_INDEX = "JOB_COMPLETION_INDEX"
 """The environment variable with which an Indexed Job tells each pod its index, from 0."""
 

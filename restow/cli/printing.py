@@ -22,21 +22,6 @@ from rich.text import Text
 from restow.cli.escapes import escaped, has_controls, visible
 from restow.cli.tables import fold, lay_out
 
-__all__ = [
-    "console",
-    "counted",
-    "echo",
-    "has_colours",
-    "is_wide",
-    "note_wide",
-    "print_data",
-    "print_sentence",
-    "print_table",
-    "print_text",
-    "say",
-]
-
-
 _WIDE = "restow.cli.printing.wide"
 _NO_LIMIT = 100_000  # columns; a row is only as wide as its cells
 

@@ -23,9 +23,6 @@ from rich.text import Text
 from restow.cli.printing import console as standard_console
 from restow.migrator import CrdReport, Moment
 
-__all__ = ["Progress"]
-
-
 _FRAME_PERIOD = 0.2
 _LINE_PERIOD = 5.0
 _LATER_PERIOD = 30.0  # after some minutes, so that the log of a run of hours stays readable

@@ -25,15 +25,6 @@ from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconver
 if TYPE_CHECKING:
     from restow.conversion.rulefiles import LoadedRules  # imported late: it takes half of a command's start
 
-__all__ = [
-    "ConversionSource",
-    "GraphConverter",
-    "graph_converters",
-    "load_converters",
-    "load_crds",
-    "registry_at",
-]
-
 
 @dataclass(frozen=True)
 class ConversionSource:

@@ -24,9 +24,6 @@ from restow.kube.retry import READ_PATIENCE_S, RetryingCluster
 from restow.migrator import ListFailed, MigrationRefused
 from restow.migrator.requests.preflight import missing_namespace
 
-__all__ = ["PATIENCE", "Session", "require_namespace", "run", "sentence"]
-
-
 PATIENCE = "RESTOW_PATIENCE"
 """The environment variable for the seconds to wait for an API server that does not answer."""
 

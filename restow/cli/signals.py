@@ -13,8 +13,6 @@ import sys
 import threading
 from collections.abc import Callable
 
-__all__ = ["ignore_hangup", "off", "on", "on_hangup"]
-
 
 def ignore_hangup() -> None:
     """Keep SIGHUP from ending a process that starts: it reads its certificate later, so it misses nothing.

@@ -18,8 +18,6 @@ from typing import Final
 
 from rich.cells import cell_len
 
-__all__ = ["TableLayout", "fold", "lay_out"]
-
 _GAP: Final = "  "
 _NONE: Final = "-"  # what commands print for a cell without a value
 _NARROWEST: Final = 12  # cells; text in a narrower column takes too many lines to read

@@ -43,8 +43,6 @@ from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse
 from restow.report.model import CrdView, ProfileView
 from restow.report.views import OwnerCounts, profile_view, view
 
-__all__ = ["command"]
-
 _STDOUT = Path("-")
 _MOST_PROFILES = 100
 """The largest number of profiles to draw; the others are only counted."""

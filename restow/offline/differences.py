@@ -10,9 +10,6 @@ import msgspec
 
 from restow.conversion.model.fieldpath import pointer
 
-__all__ = ["FieldChange", "changes"]
-
-
 Kind = Literal["added", "removed", "changed"]
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 

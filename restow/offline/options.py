@@ -14,16 +14,6 @@ from restow.cli.registries import ConversionSource, load_crds
 from restow.conversion import Graph
 from restow.crds import Crd
 
-__all__ = [
-    "Conversions",
-    "conversions",
-    "loaded",
-    "manifests",
-    "source",
-    "target",
-]
-
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

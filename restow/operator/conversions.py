@@ -40,9 +40,6 @@ from restow.operator.process import Files, Settings, install_crds
 from restow.webhook.authority import OwnAuthority
 from restow.webhook.supervise import StartStopped, keep_running, run_alongside, start_patiently
 
-__all__ = ["run"]
-
-
 _LEASE_SUFFIX: Final = "-conversions"
 
 

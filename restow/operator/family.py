@@ -16,8 +16,6 @@ from restow.crds import Crd
 from restow.crds.cloudprofiles import documents
 from restow.kube import Cluster
 
-__all__ = ["CONFIGURATION", "configurations", "conversions", "crds", "manifests", "webhook"]
-
 #: The name of both webhook configurations.
 CONFIGURATION: Final = "restow-cloudprofile"
 

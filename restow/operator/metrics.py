@@ -12,8 +12,6 @@ from restow.kube.clockcheck import ClockCheck
 from restow.kube.listwatch import Key
 from restow.migrator.operate.metrics import MigrationMetrics
 
-__all__ = ["OperatorMetrics"]
-
 _MIGRATOR: Final = "migrator"
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 

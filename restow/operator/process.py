@@ -46,14 +46,6 @@ from restow.operator.metrics import OperatorMetrics
 from restow.webhook.authority import Connect, OwnAuthority
 from restow.webhook.supervise import StartStopped, keep_running, run_alongside, start_patiently
 
-__all__ = [
-    "Files",
-    "Settings",
-    "install_crds",
-    "run",
-]
-
-
 Listen = Callable[[WebhookServer, ServingCertificate], tuple[socket.socket, socket.socket]]
 
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from restow.migrator import Engine
 
-__all__ = ["Asked", "Command", "Target"]
-
 
 class Command(StrEnum):
     """A command that talks to an API server.

@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-__all__ = ["Grant", "PolicyRule", "ServiceAccount", "gather", "manifests", "plain", "to_yaml"]
-
 _Key = TypeVar("_Key")
 
 

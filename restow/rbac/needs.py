@@ -33,8 +33,6 @@ from restow.migrator.requests.native import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
 from restow.rbac.grants import Grant
 
-__all__ = ["CONFIGURATION", "FAMILY", "LEASE", "grants"]
-
 LEASE: Final = "restow-operator"
 CONFIGURATION: Final = "restow-cloudprofile"
 _FAMILY: Final = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS)

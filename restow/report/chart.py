@@ -9,9 +9,6 @@ from itertools import groupby
 from restow.migrator.timeline import VersionState
 from restow.report.model import PolicyPlan
 
-__all__ = ["Bar", "PlanChart", "plan_chart"]
-
-
 _LABEL, _COLUMN, _RIGHT = 130, 84, 12  # widths, in units of the chart
 _HEAD, _ROW, _BAR, _FOOT = 46, 30, 16, 34  # heights
 

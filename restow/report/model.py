@@ -11,8 +11,6 @@ from restow.conversion.operate.overview import RulesOverview
 from restow.migrator.timeline import TimelineFinding, VersionSchedule
 from restow.report.run import RunReport
 
-__all__ = ["CrdView", "OwnerRow", "PolicyPlan", "ProfileView", "ReferenceRow", "ReportDocument", "State", "VersionRow"]
-
 
 class State(StrEnum):
     """The state of a row, by which readers can filter.

@@ -25,8 +25,6 @@ from restow.report.chart import plan_chart
 from restow.report.model import ProfileView, ReferenceRow, ReportDocument, State, VersionRow
 from restow.report.views import figures, remarks
 
-__all__ = ["render"]
-
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 

@@ -6,8 +6,6 @@ import msgspec
 
 from restow.migrator import ObjectCounts, Requests
 
-__all__ = ["MOST_FAILURES", "RunCrd", "RunError", "RunFailure", "RunReport", "parse_run"]
-
 MOST_FAILURES = 200
 """The largest number of failed objects that a page lists for each CRD; the others are only counted."""
 

@@ -22,19 +22,6 @@ from restow.migrator.references.verdict import MOST_EXAMPLES
 from restow.report.model import CrdView, OwnerRow, ProfileView, ReferenceRow, ReportDocument, State, VersionRow
 from restow.report.run import RunCrd
 
-__all__ = [
-    "MOST_OWNERS",
-    "EntryOwner",
-    "Figure",
-    "OwnerCounts",
-    "Remark",
-    "figures",
-    "profile_view",
-    "remarks",
-    "view",
-]
-
-
 _ASK_READY = (
     "this page looks at the objects of the CRD alone: restow ready {crd} --drop {version} asks the API servers as well"
 )

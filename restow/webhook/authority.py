@@ -18,13 +18,6 @@ from restow.conversion.server import KeptEvents
 from restow.kube import Cluster, KubeError
 from restow.webhook.supervise import keep_running, run_alongside
 
-__all__ = [
-    "Connect",
-    "OwnAuthority",
-    "keep",
-    "prepare",
-]
-
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Cluster]]
 """Opens a client of the cluster."""
 

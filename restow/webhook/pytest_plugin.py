@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from restow.crds import Crd
     from restow.webhook.testing import ServedConversions
 
-__all__ = ["serve_conversions"]
-
 _THOROUGH: Final = "RESTOW_THOROUGH"
 _SUITE: Final = "restow.conversion.testing.suite"
 #: Seconds before a test's progress is first shown, and between two updates.

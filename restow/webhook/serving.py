@@ -20,16 +20,6 @@ from restow.cli.exits import Exit, InputError
 from restow.cli.options import together
 from restow.conversion.server import Clients, Limits, WebhookServer, bind
 
-__all__ = [
-    "bound",
-    "clients",
-    "flags",
-    "limits",
-    "run_until_stopped",
-    "tell",
-]
-
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MIB = 1024 * 1024
 _log = logging.getLogger(__name__)

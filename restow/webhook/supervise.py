@@ -21,9 +21,6 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import Forbidden, describe_failure
 from restow.kube.retry import READ_PATIENCE_S, Backoff, requested_wait
 
-__all__ = ["StartStopped", "keep_running", "run_alongside", "start_patiently"]
-
-
 _log = logging.getLogger(__name__)
 
 _BACKOFF: Final = Backoff(first=2.0, most=60.0)

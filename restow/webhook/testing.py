@@ -34,8 +34,6 @@ from restow.kube import Cluster, PatchType, connect
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS
 
-__all__ = ["ServedConversions", "serve_conversions"]
-
 _T = TypeVar("_T")
 _HOST: Final = "127.0.0.1"
 _DAY: Final = timedelta(days=1)

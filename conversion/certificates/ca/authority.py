@@ -29,19 +29,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle
 
-__all__ = [
-    "BACKDATED",
-    "Authority",
-    "CertificateError",
-    "CertifiedKey",
-    "LeafCertificate",
-    "Trust",
-    "ends_at",
-    "is_signed_by",
-    "root_of",
-]
-
-
 #: How long before a certificate is made its validity begins.
 BACKDATED: Final = timedelta(hours=1)
 

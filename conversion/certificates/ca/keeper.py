@@ -23,8 +23,6 @@ from restow.kube.clock import Clock
 from restow.kube.errors import describe_failure
 from restow.kube.retry import Backoff
 
-__all__ = ["BACKOFF", "CertificateDetails", "CertificateKeeper", "ignore_details"]
-
 _log = logging.getLogger(__name__)
 
 BACKOFF: Final = Backoff(first=1.0, most=30.0)

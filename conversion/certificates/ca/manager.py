@@ -43,9 +43,6 @@ from restow.kube import Cluster, KubeError, Resource
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import Conflict, Unreachable
 
-__all__ = ["Certificates"]
-
-
 _log = logging.getLogger(__name__)
 
 _MOST_STEPS: Final = 32  # each takes two looks

@@ -12,8 +12,6 @@ from restow.conversion.certificates.ca.keeper import CertificateDetails
 from restow.conversion.certificates.ca.rotation import RotationStep
 from restow.kube.clock import SYSTEM_CLOCK
 
-__all__ = ["CertificateMetrics"]
-
 
 class CertificateMetrics:
     """A hook of ``Certificates``. All metrics exist from the start; the registry is a new one unless given.

@@ -28,8 +28,6 @@ from restow.conversion.certificates.wiring.clientconfig import Bundle, BundleErr
 from restow.kube import Cluster, Resource
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["MountedCertificates"]
-
 _log = logging.getLogger(__name__)
 
 _POLL: Final = 10.0  # seconds between two looks at the files

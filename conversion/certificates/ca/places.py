@@ -30,8 +30,6 @@ from restow.kube.errors import Forbidden, describe_failure
 from restow.kube.listwatch import Selection, watch
 from restow.kube.watchevents import Added, Deleted, Item, Listed, Modified, WatchEvent
 
-__all__ = ["Look", "Places", "problem_of"]
-
 _log = logging.getLogger(__name__)
 
 _WATCH_AGAIN: Final = 300.0  # seconds until a refused watch is retried

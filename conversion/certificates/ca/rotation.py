@@ -26,14 +26,6 @@ from typing import Final
 from restow.conversion.certificates.ca.authority import LeafCertificate, Trust, is_signed_by
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle
 
-__all__ = [
-    "Lifetimes",
-    "ObservedBundle",
-    "RotationDecision",
-    "RotationStep",
-    "decide",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:

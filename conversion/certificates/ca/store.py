@@ -45,22 +45,6 @@ from restow.kube import Cluster, Resource
 from restow.kube.errors import NotFound
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "CERTIFICATE",
-    "KEY",
-    "SECRETS",
-    "SecretStore",
-    "install",
-    "installed",
-    "leaf_data",
-    "leaf_of",
-    "roots_of",
-    "secret",
-    "trust_data",
-    "trust_of",
-]
-
-
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 _DATA: Final = "..data"

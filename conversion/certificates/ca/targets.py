@@ -44,14 +44,6 @@ from restow.crds import Crd, CrdError
 from restow.kube import Cluster
 from restow.kube.listwatch import Selection
 
-__all__ = [
-    "ConfigurationTarget",
-    "CrdTarget",
-    "WiringTarget",
-    "WriteConflict",
-]
-
-
 _BURST: Final = (10, timedelta(seconds=5))  # at most this many writes in this time: two a second
 _CONFLICT: Final = (5, timedelta(minutes=1))
 _REMOVALS: Final = (3, timedelta(minutes=10))

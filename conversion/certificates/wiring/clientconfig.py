@@ -24,27 +24,6 @@ from urllib.parse import urlsplit
 
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "NO_BUNDLE",
-    "Address",
-    "Bundle",
-    "BundleError",
-    "Service",
-    "Url",
-    "address_in",
-    "address_named",
-    "address_of",
-    "assembled",
-    "bundle_in",
-    "client_config",
-    "differing",
-    "is_named",
-    "is_same_server",
-    "leaves",
-    "name_of",
-    "names_server",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Service:

@@ -40,14 +40,6 @@ from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_our
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
 
-__all__ = [
-    "ConfigurationPlan",
-    "bundles_of",
-    "is_alone_ours",
-    "plan_configuration",
-]
-
-
 _CONFIG: Final = "f:clientConfig"
 _CA_BUNDLE: Final = (_CONFIG, "f:caBundle")
 _CONDITIONS: Final = "f:matchConditions"

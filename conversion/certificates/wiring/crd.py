@@ -46,24 +46,6 @@ from restow.conversion.model.values import Json
 from restow.crds import Crd
 from restow.kube.resources import CRDS, Resource
 
-__all__ = [
-    "COMPOSITES",
-    "UNWIRED",
-    "CrdWiringPlan",
-    "Definition",
-    "ForeignWebhook",
-    "Wiring",
-    "bundle_of",
-    "composite_of",
-    "foreign_webhook",
-    "injector_of",
-    "merge_patch",
-    "plan_wiring",
-    "resource_of_definition",
-    "rival_of",
-]
-
-
 UNWIRED: Final = "restow.dev/unwired"
 """The annotation of a CRD that ``unwire`` returned to the strategy None: the time, in ISO 8601. A server that was
 running then does not wire the CRD again; a server that starts later does."""

@@ -24,18 +24,6 @@ from restow.conversion.compile.graph import Graph
 from restow.conversion.model.values import Json
 from restow.crds import Crd
 
-__all__ = [
-    "configuration_document",
-    "refusal_configuration",
-    "refusal_name",
-    "refusal_webhook",
-    "stash_configuration",
-    "stash_name",
-    "stash_webhook",
-    "webhook_document",
-    "webhook_rule",
-]
-
 
 def configuration_document(kind: str, name: str, webhooks: Iterable[Json]) -> Json:
     """Return a MutatingWebhookConfiguration or a ValidatingWebhookConfiguration."""

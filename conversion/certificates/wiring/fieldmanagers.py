@@ -14,18 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = [
-    "FIELD_MANAGER",
-    "MANAGED_BY",
-    "appliers",
-    "is_ours",
-    "last_writer",
-    "owners",
-    "sole_owner",
-    "wrote",
-]
-
-
 #: The field manager of restow's wiring.
 FIELD_MANAGER: Final = "restow-wiring"
 

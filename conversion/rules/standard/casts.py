@@ -27,9 +27,6 @@ from restow.conversion.rules.model import (
 )
 from restow.conversion.rules.standard.shapes import choices, has_template, losing, number_of, whole
 
-__all__ = ["SCALARS", "ScalarType", "cast", "caster"]
-
-
 #: ``int-or-string`` is Kubernetes' type: an integer, or a text that is not an integer.
 ScalarType = Literal["string", "integer", "number", "boolean", "int-or-string"]
 

@@ -22,9 +22,6 @@ from restow.conversion.rules.standard.shapes import (
 )
 from restow.crds import Schema
 
-__all__ = ["copy"]
-
-
 #: A field's path, or the paths of its copies.
 FieldOrCopies = str | Sequence[str]
 

@@ -13,9 +13,6 @@ from restow.conversion.model.values import same
 from restow.conversion.rules.model import Direction, Lens, Rule, declared
 from restow.conversion.rules.standard.shapes import losing
 
-__all__ = ["ValueTable", "enum"]
-
-
 #: A table as its author writes it: a mapping, or pairs if the values cannot be keys of a JSON object.
 Values = Mapping[Any, Any] | Sequence[Sequence[Any]]
 

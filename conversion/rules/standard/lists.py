@@ -23,8 +23,6 @@ from restow.conversion.rules.standard.shapes import (
 )
 from restow.crds.types import fits
 
-__all__ = ["conditions", "select"]
-
 
 @declared
 def select(

@@ -23,8 +23,6 @@ from restow.conversion.rules.standard.shapes import (
     shortcuts,
 )
 
-__all__ = ["differs", "fields", "keyed", "keys"]
-
 
 @declared
 def keyed(spoke: str, hub: str | None = None, *, key: str, value: str | None = None, items: Side = "spoke") -> Rule:

@@ -51,9 +51,6 @@ from restow.conversion.rules.standard.shapes import (
     whole,
 )
 
-__all__ = ["duration", "quantity", "scale"]
-
-
 #: The schema that Kubernetes' own types declare for quantities; a plain string is also accepted.
 _QUANTITY: Final[Shape] = {"x-kubernetes-int-or-string": True}
 _BINARY_UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

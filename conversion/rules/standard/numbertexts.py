@@ -16,21 +16,6 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-__all__ = [
-    "BILLIONTHS",
-    "NANOSECONDS",
-    "DurationUnit",
-    "QuantityFormat",
-    "QuantityUnit",
-    "canonical_seconds",
-    "canonical_suffixes",
-    "parse_duration",
-    "parse_quantity",
-    "print_duration",
-    "print_quantity",
-]
-
-
 #: The suffixes of quantities; the empty text is one of them.
 QuantityUnit = Literal["n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 #: The printed form of a quantity: ``2k``, ``2Ki`` (if it is an integer of at least 1024) or ``2e3``.

@@ -28,9 +28,6 @@ from restow.conversion.rules.model import (
 )
 from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, oriented
 
-__all__ = ["described", "gather", "json", "spread"]
-
-
 #: The fields of one parent: names that both versions have, or a mapping from the single object's names to the other
 #: version's.
 Names = Sequence[str] | Mapping[str, str]

@@ -14,9 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["Pattern", "PatternGroup", "parsed"]
-
-
 #: Longer texts do not match.
 _LONGEST: Final = 1024
 #: How many combinations of lengths may have to be tried: those of two quantifiers without an upper bound.

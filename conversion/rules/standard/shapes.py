@@ -14,27 +14,6 @@ from typing import Any, Final, Literal, get_args
 from restow.conversion.model.values import is_int64
 from restow.conversion.rules.model import Direction, Function, Loses, Shape, Shortcut, Side, opposite
 
-__all__ = [
-    "ANY_SHAPE",
-    "MAP",
-    "OBJECT",
-    "TEXT",
-    "NumberType",
-    "Rounding",
-    "choices",
-    "computing",
-    "differs_in_type",
-    "direction_from",
-    "has_template",
-    "losing",
-    "number_of",
-    "oriented",
-    "rounded",
-    "shortcuts",
-    "whole",
-]
-
-
 #: The type of a stored number: ``integer``, or ``number`` with a fraction.
 NumberType = Literal["integer", "number"]
 #: How to round a number that the other version cannot hold: to the nearest one (a half to the even one), away from

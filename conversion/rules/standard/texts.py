@@ -15,8 +15,6 @@ from restow.conversion.rules.standard.casts import SCALARS, Caster, ScalarType, 
 from restow.conversion.rules.standard.pattern import Pattern, parsed
 from restow.conversion.rules.standard.shapes import TEXT, choices, has_template, losing, oriented, shortcuts
 
-__all__ = ["join", "split", "template"]
-
 
 @declared
 def join(spoke: str, hub: str | None = None, *, separator: str = ",", item_type: ScalarType = "string") -> Rule:

@@ -19,8 +19,6 @@ from restow.conversion.testing.conformance.samples import Samples
 from restow.crds import Crd, load
 from restow.crds.documents import load_objects
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""

@@ -24,17 +24,6 @@ from restow.conversion.reviews.responsechecks import (
 )
 from restow.conversion.testing.conformance.samples import Samples
 
-__all__ = [
-    "Case",
-    "Exchange",
-    "NotConformant",
-    "Severity",
-    "Skipped",
-    "WebhookUnderTest",
-    "asked",
-    "expect",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:

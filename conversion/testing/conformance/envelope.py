@@ -9,8 +9,6 @@ from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import check_http, check_result, check_review, check_uid
 from restow.conversion.testing.conformance.case import Case, Exchange, Severity, WebhookUnderTest, asked, expect
 
-__all__ = ["CASES", "GATE"]
-
 #: The stub that an API server sends with the request (apiextensions v1 types: ``response`` without omitempty members).
 STUB: Final[Json] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
 

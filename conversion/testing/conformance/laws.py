@@ -11,8 +11,6 @@ from restow.crds import ANY, Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.types import violations
 
-__all__ = ["CASES"]
-
 _REPEATS = 5
 _UNKNOWN = "zzUndeclared"
 _TEXT = {"example.dev/text": '<&>\u2028 "é" \U0001f6a2 \\u003c\t日本'}

@@ -17,8 +17,6 @@ from restow.conversion.reviews.responsechecks import (
 )
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, WebhookUnderTest, asked, expect
 
-__all__ = ["CASES"]
-
 _MANY = 500
 _LABELS = {"app.kubernetes.io/name": "sample", "tier": ""}
 _ANNOTATIONS = {"example.dev/owner": "team-a", "example.dev/empty": "", "example.dev/json": '{"a": [1, 2.0]}'}

@@ -13,8 +13,6 @@ from restow.conversion.testing.conformance.case import Case, Severity, Skipped, 
 from restow.conversion.testing.findings import empties, support
 from restow.crds import ANY, Schema
 
-__all__ = ["CASES"]
-
 _HEAD = ("apiVersion", "kind", "metadata")
 _ISSUES = "kubernetes#117356, #117357; website#48055"
 

@@ -18,8 +18,6 @@ from restow.conversion.testing.conformance.case import (
     expect,
 )
 
-__all__ = ["CASES", "KEEP_ALIVE"]
-
 _NO_VERSION = "v0unknown"
 _BAD_NAME = "the-bad-one"
 

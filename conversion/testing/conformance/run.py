@@ -22,9 +22,6 @@ from restow.conversion.testing.conformance.envelope import GATE
 from restow.conversion.testing.conformance.refusals import KEEP_ALIVE
 from restow.conversion.testing.conformance.samples import Samples
 
-__all__ = ["CASES", "IDLE_S", "CaseOutcome", "CaseResult", "ConformanceReport", "check", "run"]
-
-
 CASES: tuple[Case, ...] = (
     *envelope.CASES,
     *objects.CASES,

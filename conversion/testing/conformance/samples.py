@@ -21,8 +21,6 @@ from restow.conversion.testing.findings import support
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
 from restow.crds import Crd, Schema
 
-__all__ = ["Samples"]
-
 _T = TypeVar("_T")
 
 _SEED: Final = 20240501

@@ -18,8 +18,6 @@ from restow.migrator.references.model import Effect, Reference, ReferenceKind, S
 from restow.migrator.references.readers.inventories import Versions
 from restow.migrator.references.readers.mentions import Mention, Steps, object_name, texts_at
 
-__all__ = ["ADMISSION", "API_SERVICES", "EXPRESSION", "HARMLESS", "PARAMETERS", "SPARES", "api_services", "rule_effect"]
-
 ADMISSION: Final = frozenset(
     f"{plural}.admissionregistration.k8s.io"
     for plural in (

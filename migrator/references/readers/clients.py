@@ -20,8 +20,6 @@ import msgspec
 from restow.migrator.references.model import NotLookedAt, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.inventories import Versions
 
-__all__ = ["LONGEST_LINE", "MOST_CLIENTS", "AuditTally", "client_references"]
-
 MOST_CLIENTS: Final = 1000
 """The most pairs of user and user agent that are counted separately in an audit log; all further ones share a count."""
 

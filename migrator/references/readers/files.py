@@ -19,8 +19,6 @@ from restow.migrator.references.readers.helm import split_manifest
 from restow.migrator.references.readers.mentions import Spelling, Spellings, Steps, object_name, pointer_of
 from restow.migrator.references.readers.ownerreferences import Owners
 
-__all__ = ["file_references"]
-
 _MANIFEST: Final = same_effect(
     "Applying the manifest fails (no matches for kind).",
     "convert it with restow convert, which keeps comments and order",

@@ -26,16 +26,6 @@ from restow.migrator.references.model import Reference, ReferenceKind, same_effe
 from restow.migrator.references.readers.mentions import object_name
 from restow.migrator.references.readers.ownerreferences import Owners
 
-__all__ = [
-    "FORMER_STATES",
-    "LARGEST_RELEASE",
-    "RELEASE_TYPE",
-    "NoRelease",
-    "helm_references",
-    "split_manifest",
-    "stored_json",
-]
-
 LARGEST_RELEASE: Final = 32 * 1024 * 1024
 """The most bytes of a release's JSON. A Secret holds up to 1 MiB of gzip, about 10 MiB of manifests."""
 

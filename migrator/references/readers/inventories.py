@@ -16,8 +16,6 @@ from restow.kube.resources import Object, qualified_name
 from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.mentions import Steps, object_name, pointer_of
 
-__all__ = ["INVENTORIES", "TRACKED", "Versions", "inventory_references"]
-
 Versions = Iterable[SoughtVersion]
 
 _FLUX: Final = same_effect(

@@ -20,8 +20,6 @@ from typing import Any, Final, TypeAlias
 from restow.kube.resources import Object
 from restow.migrator.references.model import SoughtVersion
 
-__all__ = ["Mention", "Spelling", "Spellings", "Steps", "can_hold_mentions", "object_name", "pointer_of", "texts_at"]
-
 Steps: TypeAlias = tuple[str | int, ...]
 """A place in an object: fields and indexes."""
 

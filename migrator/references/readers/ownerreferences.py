@@ -13,8 +13,6 @@ from typing import Final
 from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["Owners", "owner_references"]
-
 Owners = Mapping[tuple[str, str], SoughtVersion]
 """The versions to search for, by (apiVersion, kind)."""
 

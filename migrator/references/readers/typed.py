@@ -24,8 +24,6 @@ from restow.migrator.references.readers.admission import (
 from restow.migrator.references.readers.inventories import TRACKED
 from restow.migrator.references.readers.mentions import Mention, Spelling, Spellings, Steps, object_name, pointer_of
 
-__all__ = ["BUILT_IN", "typed_references"]
-
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 _SHAPES: Final[Mapping[str, str]] = {

@@ -14,8 +14,6 @@ import msgspec
 from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.requests.wire import Meta
 
-__all__ = ["WriterTally"]
-
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 _ENTRIES: Final = Effect(

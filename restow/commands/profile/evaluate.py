@@ -16,8 +16,6 @@ from restow.cloudprofile.objects import Object, image_versions, kubernetes_versi
 from restow.cloudprofile.versions.lifecycle import classification_at, next_transition
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, offers, read_profiles
 
-__all__ = ["command"]
-
 
 @click.command("evaluate")
 @files_option

@@ -17,8 +17,6 @@ from restow.cloudprofile.objects import Object, kubernetes_versions, machine_ima
 from restow.cloudprofile.versions.kubernetesupdates import auto_target, due, forced_chain
 from restow.commands.profile.inputs import at_option, files_option, moment, offers, one, read_profiles
 
-__all__ = ["command"]
-
 
 @click.command("forced-target")
 @click.argument("version")

@@ -33,19 +33,6 @@ from restow.crds.decoding import schema_problems, with_defaults
 from restow.crds.types import without_ignored_nulls
 from restow.kube.resources import qualified_name
 
-__all__ = [
-    "Profile",
-    "at_option",
-    "files_option",
-    "moment",
-    "offers",
-    "one",
-    "read_profiles",
-    "rendered",
-    "unclassified_in",
-    "without_stash",
-]
-
 _GROUP = "core.gardener.cloud"
 _HUB = f"{_GROUP}/v1beta2"
 _KINDS = ("CloudProfile", "NamespacedCloudProfile")

@@ -11,8 +11,6 @@ from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, print_table
 from restow.commands.profile.inputs import at_option, files_option, moment, one, read_profiles, without_stash
 
-__all__ = ["command"]
-
 
 @click.command("manage")
 @files_option

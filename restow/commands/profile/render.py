@@ -9,8 +9,6 @@ import click
 from restow.cli.printing import print_data
 from restow.commands.profile.inputs import files_option, one, read_profiles, rendered
 
-__all__ = ["command"]
-
 
 @click.command("render")
 @files_option

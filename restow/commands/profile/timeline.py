@@ -17,8 +17,6 @@ from restow.cloudprofile.versions.chart import LETTERS, ChartRow, ChartWindow, r
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, offers, read_profiles
 
-__all__ = ["command"]
-
 _STYLES = {
     Classification.UNAVAILABLE: "dim",
     Classification.PREVIEW: "black on bright_blue",

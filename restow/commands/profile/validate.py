@@ -17,8 +17,6 @@ from restow.cloudprofile.objects import parent_of
 from restow.cloudprofile.profiles.admission import judge, judge_namespaced
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles, unclassified_in
 
-__all__ = ["command"]
-
 
 @click.command("validate")
 @files_option
