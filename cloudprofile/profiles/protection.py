@@ -37,6 +37,7 @@ from restow.cloudprofile.objects import (
     qualified_name_of,
     reference_to,
     spec_of,
+    versions_by_key,
     workers,
 )
 from restow.cloudprofile.profiles.rendering import is_own_version, render
@@ -285,7 +286,7 @@ def _expiring_at_once(
 ) -> Iterator[ValidationFinding]:
     """Yield a finding for each version in use that expires because its entry changed."""
     try:
-        shown, was = _rendered_versions(render(base, after)), _rendered_versions(render(base, before))
+        shown, was = versions_by_key(render(base, after)), versions_by_key(render(base, before))
     except ValueError:
         return  # a lifecycle cannot be read, which validation refuses
     entries = _entries(after)
@@ -303,14 +304,6 @@ def _expiring_at_once(
                     f"in use by {user}",
                     user,
                 )
-
-
-def _rendered_versions(spec: Object) -> dict[tuple[str, str], Object]:
-    found = {("", name): version for name, version in by_version(kubernetes_versions(spec)).items()}
-    for image in machine_images(spec):
-        versions = by_version(image_versions(image))
-        found |= {(image.get("name") or "", name): version for name, version in versions.items()}
-    return found
 
 
 def _entries(spec: Object) -> dict[tuple[str, str], str]:

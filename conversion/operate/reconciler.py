@@ -46,7 +46,7 @@ from restow.crds import Crd, CrdError
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult, Selection, Source
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import Conflict, Forbidden, NotFound
+from restow.kube.errors import Conflict, Forbidden, NotFound, first_error
 from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from restow.kube.watchevents import Item
@@ -139,14 +139,16 @@ class RulesReconciler:
             hook=self._hook,
             clock=self._clock,
         )
-        collecting = asyncio.create_task(self._declarations.collect_forever())
         try:
-            await controller.run()
-        except Forbidden as error:
-            await self._deny_all(error)
-            raise
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._declarations.collect_forever())
+                await controller.run()
+        except BaseExceptionGroup as group:
+            error = first_error(group)
+            if isinstance(error, Forbidden):
+                await self._deny_all(error)
+            raise error from None
         finally:
-            collecting.cancel()
             await self._rehearsals.leave()
 
     async def _deny_all(self, error: Forbidden) -> None:
