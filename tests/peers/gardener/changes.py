@@ -109,7 +109,8 @@ def change_differences(gardener: Gardener, asked: ChangeScenario) -> Iterator[Di
     if _differs(asked.becomes, asked.profile):  # row unchanged-spec
         accepted = yield from judged(gardener, asked.becomes, asked.profile, asked.now)
         if accepted is not None:
-            yield from maintained(gardener, asked.shoot, asked.becomes, asked.now)
+            stored = {**accepted, "apiVersion": asked.becomes["apiVersion"], "kind": "CloudProfile"}
+            yield from maintained(gardener, asked.shoot, stored, asked.now)
 
 
 def project_differences(gardener: Gardener, asked: ProjectScenario) -> Iterator[Difference]:
