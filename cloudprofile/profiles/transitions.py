@@ -13,7 +13,7 @@ from typing import Any, Final
 from restow.cloudprofile.objects import Object, ObjectEvent, named_versions
 from restow.cloudprofile.versions.lifecycle import Classification, active, stages, status_of
 
-_MOST_EVENTS: Final = 100
+_MOST_EVENTS: Final = 25  # as many as client-go's recorder lets through at once for one object
 
 
 def described_transition(status: Object, spec: Object, at: datetime) -> dict[str, Any]:

@@ -179,9 +179,10 @@ async def test_kubectl_get_shows_the_columns_that_gardener_shows(api: Api) -> No
             "kubernetes": {"version": "1.30.6"},
         },
     }
+    ours = {"Next Transition": None, "At": None, "Update Path": None}  # of a status, which no controller writes here
     columns = {
-        "CloudProfile": {"Name": "shown", "Provider": "aws"},
-        "NamespacedCloudProfile": {"Name": "shown", "Parent Name": "local", "Parent Kind": "CloudProfile"},
+        "CloudProfile": {"Name": "shown", "Provider": "aws", **ours},
+        "NamespacedCloudProfile": {"Name": "shown", "Parent Name": "local", "Parent Kind": "CloudProfile", **ours},
         "Shoot": {
             "Name": "shown",
             "CloudProfile": "local",

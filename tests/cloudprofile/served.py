@@ -284,9 +284,11 @@ class ApiServer:
 
 def _matches(conditions: list[Document], obj: Document, old: Document | None, version: str) -> bool:
     """Evaluate the matchConditions of the configurations, which a server evaluates as CEL."""
+    changes, comes = old is None or obj.get("spec") != old.get("spec"), version != HUB
     known = {
-        "changes-the-spec": old is None or obj.get("spec") != old.get("spec"),
-        "comes-from-another-version": version != HUB,
+        "changes-the-spec": changes,
+        "comes-from-another-version": comes,
+        "changes-the-spec-from-another-version": changes and comes,
     }
     return all(known[each["name"]] for each in conditions)
 

@@ -206,7 +206,7 @@ def drop_on_create(gardener: Gardener) -> tuple[Any, Any]:
     return [each for each in kept[0] if each != "1.29.0"], [each for each in kept[1] if each != "1.29.0"]
 
 
-@row([[], []], [["1.1.0"], [("Invalid", "spec.machineImages[].versions[].lifecycle")]])
+@row([[], []], [["1.1.0"], [("Invalid", "spec.machineImages[].versions[].expirationDate")]])
 def drop_of_projects(gardener: Gardener) -> tuple[Any, Any]:
     """A project's expired version is not dropped in silence, neither from a new profile nor from a changed one."""
     version = {"version": "1.1.0", "expirationDate": PAST, "cri": [{"name": "containerd"}], "architectures": ["amd64"]}
