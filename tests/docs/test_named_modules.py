@@ -44,7 +44,9 @@ def exists(name: str) -> bool:
 def words(source: Path) -> set[str]:
     """What a module defines, imports or exports."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+    stub = source.with_suffix(".pyi")  # of a package that imports its modules when they are needed
+    text = (stub if stub.exists() else source).read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 found.add(name)
