@@ -11,7 +11,7 @@ matters: an API server calls them as listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -57,22 +57,19 @@ _FROM_ANOTHER_VERSION = {
     "name": "comes-from-another-version",
     "expression": f"request.requestKind.version != '{HUB}'",
 }
-_CHANGES_SPEC_FROM_ANOTHER_VERSION = {
-    "name": "changes-the-spec-from-another-version",
-    "expression": f"{_FROM_ANOTHER_VERSION['expression']} && ({_CHANGES_SPEC['expression']})",
-}
+_CHANGES_SPEC_FROM_ANOTHER_VERSION = (_FROM_ANOTHER_VERSION, _CHANGES_SPEC)
 
 
 @dataclass(frozen=True, slots=True)
 class _Webhook:
-    """One webhook: its step, its kinds and the requests that it gets."""
+    """One webhook: its step, its kinds and the requests that it gets, which meet all conditions."""
 
     path: str
     name: str
     kinds: tuple[str, ...]
     version: str = HUB
     operations: tuple[str, ...] = _WRITES
-    condition: Mapping[str, str] = field(default_factory=lambda: _CHANGES_SPEC)
+    conditions: tuple[Mapping[str, str], ...] = (_CHANGES_SPEC,)
 
     def document(self, endpoint: Endpoint, seconds: int) -> dict[str, Any]:
         """Return the webhook as an entry of a configuration."""
@@ -87,7 +84,7 @@ class _Webhook:
             rules,
             match_policy="Equivalent" if self.version == HUB else "Exact",
             seconds=seconds,
-            condition=self.condition,
+            conditions=self.conditions,
         )
 
 
@@ -102,7 +99,7 @@ _MUTATING = (
     _Webhook("/mutate", OLD_CLOUD_PROFILE, (CLOUD_PROFILE,), OLD, _UPDATE),
     _Webhook("/mutate", OLD_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,), OLD, _UPDATE),
     # A stash may hold more than the spec, and an update that loses it may change nothing else.
-    _Webhook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, _FROM_ANOTHER_VERSION),
+    _Webhook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, (_FROM_ANOTHER_VERSION,)),
     _Webhook("/mutate", HIDDEN_CLOUD_PROFILE, (CLOUD_PROFILE,), HUB, _UPDATE, _CHANGES_SPEC_FROM_ANOTHER_VERSION),
     _Webhook(
         "/mutate",

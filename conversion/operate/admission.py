@@ -179,7 +179,7 @@ def configuration(client_config: Mapping[str, Any]) -> dict[str, Any]:
             name,
             client_config,
             [_rule("CREATE", "UPDATE")],
-            condition={"name": "declares", "expression": declares},
+            conditions=({"name": "declares", "expression": declares},),
             side_effects="NoneOnDryRun",
         ),
         webhook_document(
@@ -188,7 +188,7 @@ def configuration(client_config: Mapping[str, Any]) -> dict[str, Any]:
             [_rule("UPDATE", "DELETE")],
             side_effects="NoneOnDryRun",
             failure_policy="Ignore",
-            condition={"name": "releases", "expression": releases},
+            conditions=({"name": "releases", "expression": releases},),
         ),
     ]
     return configuration_document("ValidatingWebhookConfiguration", CONFIGURATION, webhooks)

@@ -43,7 +43,7 @@ def webhook_document(
     match_policy: Literal["Equivalent", "Exact"] = "Equivalent",
     failure_policy: Literal["Fail", "Ignore"] = "Fail",
     seconds: int = 10,
-    condition: Mapping[str, str] | None = None,
+    conditions: Sequence[Mapping[str, str]] = (),
     side_effects: Literal["None", "NoneOnDryRun"] = "None",
 ) -> Json:
     """Return one webhook of a configuration; ``config`` is its ``clientConfig``."""
@@ -57,7 +57,7 @@ def webhook_document(
         "timeoutSeconds": seconds,
         "admissionReviewVersions": ["v1"],
     }
-    return document if condition is None else document | {"matchConditions": [dict(condition)]}
+    return document | {"matchConditions": [*map(dict, conditions)]} if conditions else document
 
 
 def webhook_rule(group: str, version: str, plural: str, operations: Sequence[str], *, namespaced: bool) -> Json:
@@ -155,4 +155,4 @@ def _webhook(
     step: str, address: Address, crd: Crd, version: str, operations: Sequence[str], condition: Mapping[str, str]
 ) -> Json:
     rule = webhook_rule(crd.group, version, crd.plural, operations, namespaced=crd.namespaced)
-    return webhook_document(f"{step}.{crd.name}", client_config(address), [rule], condition=condition)
+    return webhook_document(f"{step}.{crd.name}", client_config(address), [rule], conditions=(condition,))
