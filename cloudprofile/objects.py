@@ -46,6 +46,7 @@ __all__ = [
     "reference_to",
     "resource_of",
     "spec_of",
+    "version_name",
     "versions_by_key",
     "workers",
 ]
@@ -102,6 +103,11 @@ def by_version(versions: Iterable[Object]) -> dict[str, Object]:
 
 VersionKey: TypeAlias = tuple[str, str]
 """A version of a profile: the name of its machine image, empty for Kubernetes, and the version as spelled."""
+
+
+def version_name(key: VersionKey) -> str:
+    """Return the name of a version for a person, such as ``Kubernetes 1.30.1``."""
+    return f"{key[0] or 'Kubernetes'} {key[1]}"
 
 
 def versions_by_key(spec: Object) -> dict[VersionKey, Object]:

@@ -19,7 +19,7 @@ from restow.cloudprofile.conversions.lifecycle import (
     stages_of,
     starts_after,
 )
-from restow.cloudprofile.objects import Object, VersionKey, spec_of, versions_by_key
+from restow.cloudprofile.objects import Object, VersionKey, spec_of, version_name, versions_by_key
 from restow.conversion import Graph
 
 _OLD: Final = "core.gardener.cloud/v1beta1"
@@ -46,18 +46,13 @@ def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> li
     return [
         warning
         for key, version in written.items()
-        for warning in _of_version(_name(key), version, read.get(key), before.get(key, {}), after.get(key, {}))
+        for warning in _of_version(version_name(key), version, read.get(key), before.get(key, {}), after.get(key, {}))
     ]
 
 
 def unseen_warning(key: VersionKey) -> str:
     """Return the warning about a version that a client of v1beta1 left out and that stays (``with_unseen``)."""
-    return f"{_name(key)} stays: v1beta1 has not always shown it; delete it at v1beta2, or once it has expired"
-
-
-def _name(key: VersionKey) -> str:
-    """Return the name of a version in warnings."""
-    return f"{key[0] or 'Kubernetes'} {key[1]}"
+    return f"{version_name(key)} stays: v1beta1 has not always shown it; delete it at v1beta2, or once it has expired"
 
 
 def _of_version(place: str, sent: Object, read: Object | None, before: Object, after: Object) -> Iterator[str]:

@@ -26,6 +26,7 @@ from restow.cloudprofile.objects import (
     NAMESPACED_CLOUD_PROFILE,
     Object,
     ProfileReference,
+    VersionKey,
     by_name,
     by_version,
     image_versions,
@@ -306,7 +307,7 @@ def _expiring_at_once(
                 )
 
 
-def _entries(spec: Object) -> dict[tuple[str, str], str]:
+def _entries(spec: Object) -> dict[VersionKey, str]:
     """Return the paths of the versions in a NamespacedCloudProfile's spec, by image and version."""
     found = {
         ("", version.get("version") or ""): f"spec.kubernetes.versions[{index}]"

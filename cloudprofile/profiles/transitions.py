@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from restow.cloudprofile.objects import Object, ObjectEvent, named_versions
+from restow.cloudprofile.objects import Object, ObjectEvent, VersionKey, version_name, versions_by_key
 from restow.cloudprofile.versions.lifecycle import Classification, active, stages, status_of
 
 _MOST_EVENTS: Final = 25  # as many as client-go's recorder lets through at once for one object
@@ -20,9 +20,9 @@ def described_transition(status: Object, spec: Object, at: datetime) -> dict[str
     """Return ``status.nextTransition``: ``at``, and the versions whose classification in a status changes then."""
     known = _classifications(status)
     changes = [
-        f"{name} {version} {classification}"
-        for (name, version), classification in _classifications(status_of(spec, at)).items()
-        if known.get((name, version)) != classification
+        f"{version_name(key)} {classification}"
+        for key, classification in _classifications(status_of(spec, at)).items()
+        if known.get(key) != classification
     ]
     more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
     return {"startTime": _written(at), "description": f"{changes[0]}{more}" if changes else "no classification changes"}
@@ -41,12 +41,11 @@ def stage_events(before: Object, after: Object, spec: Object, own: Object, now: 
         now: the time.
     """
     known, current = _classifications(before), _classifications(after)
-    mine = {(name, version.get("version") or "") for name, version in named_versions(own)}
+    mine = versions_by_key(own)
     found: list[str] = []
-    for name, version in named_versions(spec):
-        key = (name, version.get("version") or "")
+    for key, version in versions_by_key(spec).items():
         if key in mine and key in known and known[key] != current[key]:
-            found += _begun(" ".join(key), version, Classification(known[key]), now)
+            found += _begun(version_name(key), version, Classification(known[key]), now)
     notes = found if len(found) <= _MOST_EVENTS else [*found[: _MOST_EVENTS - 1], _rest(len(found))]
     return tuple(ObjectEvent("Normal", "StageStarted", note) for note in notes)
 
@@ -64,11 +63,8 @@ def _rest(count: int) -> str:
     return f"{count - _MOST_EVENTS + 1} more stages started: see the classifications in the status"
 
 
-def _classifications(part: Object) -> dict[tuple[str, str], str]:
-    return {
-        (name, version.get("version") or ""): version.get("classification") or ""
-        for name, version in named_versions(part)
-    }
+def _classifications(part: Object) -> dict[VersionKey, str]:
+    return {key: version.get("classification") or "" for key, version in versions_by_key(part).items()}
 
 
 def _written(at: datetime) -> str:
