@@ -121,7 +121,7 @@ def _file(pem: Pem) -> Iterator[Path]:
     if not isinstance(pem, bytes):
         yield pem
         return
-    with TemporaryDirectory(prefix="restow-") as folder:  # which nobody else can read
+    with TemporaryDirectory(prefix="restow-") as folder:  # only this user can read it
         file = Path(folder, "pem")
         file.write_bytes(pem)
         yield file

@@ -1,10 +1,10 @@
 """The versions that a client of v1beta1 leaves out of a profile without having seen them. Pure.
 
-v1beta1 hides a version until the status says that it has begun. Somebody who read a list before that, or who wrote a
-file from it, does not know the version, and every way of writing that replaces a list takes the version away: a merge
-patch, a JSON patch, a replacement, ``kubectl apply``. A request does not show what its client has read, or when: after
-a merge patch, the object has the stash and the resourceVersion of the stored one. So the rule asks only the stored
-object and the clock:
+v1beta1 hides a version until the status says that it has begun. A client that read a list before that does not know the
+version, and neither does a file that was written from the list. Each way of writing that replaces a list removes the
+version: a merge patch, a JSON patch, a replacement, ``kubectl apply``. A request does not show what its client has
+read, or when: after a merge patch, the object has the stash and the resourceVersion of the stored one. So the rule asks
+only the stored object and the clock:
 
 - a version that v1beta1 shows from its beginning is removed, because every client has seen it;
 - a version that v1beta1 can have hidden stays until it has expired and is shown as such. Only then does a client of

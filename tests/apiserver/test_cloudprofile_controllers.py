@@ -99,7 +99,7 @@ async def test_the_status_follows_each_stage(world: World, watched: Watched, tim
 
 
 async def test_stages_that_start_are_events(world: World, watched: Watched, time: FixedTime, kubeconfig: Path) -> None:
-    """Nobody would see in `kubectl describe` when a version changed, or would see it again after each restart."""
+    """`kubectl describe` would not show when a version changed, or would show it again after each restart."""
     stages = ("preview", None), ("supported", time.after(days=1)), ("deprecated", time.after(days=2))
     images = [{"name": "ubuntu", "versions": [version("1.0.0", *stages[:2])]}]
     await world.profile("a", version("1.30.1", *stages), version("1.29.0"), machineImages=images)

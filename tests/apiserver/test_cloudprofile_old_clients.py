@@ -234,7 +234,7 @@ async def test_a_version_that_was_added_meanwhile_and_is_hidden_stays(
 async def test_an_expired_version_that_it_sees_a_client_deletes(
     family: Family, kubectl: Kubectl, way: Write, tmp_path: Path
 ) -> None:
-    """Nobody but clients of v1beta2 could tidy up, although v1beta1 shows the version and its end."""
+    """Only clients of v1beta2 could remove the version, although v1beta1 shows that it has expired."""
     name = f"ended-{way.__name__.replace('_', '-')}"
     await planned(family, name, then=ENDED)
     async with reconciled(family, name):

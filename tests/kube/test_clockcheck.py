@@ -215,7 +215,7 @@ def test_a_refusal_says_the_time_too(run_in_virtual_time: Run) -> None:
 
 
 def test_a_state_is_reported_once(run_in_virtual_time: Run, caplog: pytest.LogCaptureFixture) -> None:
-    """A wrong clock would fill the log, or nobody would read when it was corrected."""
+    """A wrong clock would fill the log, or the log would not say when the clock was corrected."""
 
     async def main() -> None:
         machine = Machine(5.0)

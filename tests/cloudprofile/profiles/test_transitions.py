@@ -75,7 +75,7 @@ def test_the_next_transition_is_written_in_utc() -> None:
 
 
 def test_each_stage_that_starts_is_one_event() -> None:
-    """Nobody would learn from the Events of a profile when a version changed, or would learn it repeatedly."""
+    """The Events of a profile would not say when a version changed, or would say it repeatedly."""
     made = profile(version("1.30.1", LIFE), images={"ubuntu": [version("1.0.0", LIFE)]})
     assert written(made, "2025-01-01").events == ()
     preview = "the stage preview started at 2025-02-01T00:00:00Z"

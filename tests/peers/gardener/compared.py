@@ -296,7 +296,7 @@ _DELETED: Final = ("Forbidden", "spec.kubernetes.versions")
 
 
 def judged(gardener: Gardener, new: Document, old: Document | None, now: datetime) -> Any:
-    """Yield the differences of a request for a CloudProfile that nobody uses.
+    """Yield the differences of a request for a CloudProfile without users.
 
     Return the object as Gardener stores it, None if it refuses.
     """
