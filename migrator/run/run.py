@@ -138,9 +138,7 @@ async def _write_and_prune(
     options, report, crd = run.options, run.report, check.premise.crd
     lag = LagWatch(run, servers, crd)
     async with asyncio.TaskGroup() as group:
-        watchers = [group.create_task(check.follow())]
-        if policies.reencode:
-            watchers.append(group.create_task(lag.follow()))
+        watchers = [group.create_task(check.follow()), group.create_task(lag.follow())]
         try:
             # Pass: list, decide, write. An earlier process may have done the shard's part.
             if share is None or not share.done_before(crd):
@@ -151,7 +149,8 @@ async def _write_and_prune(
                 if not await check.confirm() and not report.unfinished:
                     report.pruned_reason = check.changed
                     return PruneVerdict(prune=False, reason=check.changed, again=True)
-                if policies.reencode and (behind := lag.lagged if report.unfinished else await lag.after_pass()):
+                wrote = policies.reencode or report.objects.rewritten
+                if wrote and (behind := lag.lagged if report.unfinished else await lag.after_pass()):
                     await lag.drop_watermark()
                     report.pruned_reason = behind
                     return PruneVerdict(prune=False, reason=behind, again=True)
