@@ -41,7 +41,7 @@ test-pure: $(READY) browser deploy-tools ## Only the tests that need no API serv
 lint: $(READY) view ## Style, types and the rooms' directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --config-file pyproject.toml -p restow -p demo
+	$(BIN)/mypy --config-file pyproject.toml -p restow -p demo -p hack
 	cd .view && ../$(BIN)/lint-imports --config ../importlinter.toml --cache-dir ../.cache/import-linter
 
 format: $(READY) ## Format the sources
@@ -122,8 +122,8 @@ $(MUTANTS)/.ready: requirements/mutants.txt
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager
 
-manifests: $(READY) ## Write crds/manifests/ from its source, crds/api/
-	$(BIN)/python -m restow.crds.api
+manifests: $(READY) ## Write crds/manifests/ from its source, hack/crds/
+	$(BIN)/python -m hack.crds
 
 lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
@@ -190,4 +190,4 @@ view:
 	mkdir -p .view
 	cp -rs $(CURDIR)/restow .view/restow
 	for room in $(ROOMS); do cp -rs $(CURDIR)/$$room .view/restow/$$room; done
-	cp -rs $(CURDIR)/demo .view/demo
+	for tool in demo hack; do cp -rs $(CURDIR)/$$tool .view/$$tool; done

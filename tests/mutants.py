@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 TREE = ROOT / ".cache" / "mutants" / "tree"
 ROOMS = ("cloudprofile", "controlplane", "conversion", "crds", "kube", "migrator")
-COPIED = ("benchmarks", "deploy", "docs", "tests")
+COPIED = ("benchmarks", "deploy", "docs", "hack", "tests")
 
 
 @dataclass(frozen=True)

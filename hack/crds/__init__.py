@@ -1,6 +1,6 @@
 """The API of the CloudProfile family, declared once for both of its versions.
 
-``manifests()`` returns the CustomResourceDefinitions. ``python -m restow.crds.api`` writes them to crds/manifests/,
+``manifests()`` returns the CustomResourceDefinitions. ``python -m hack.crds`` writes them to crds/manifests/,
 from where they are packaged, read and applied. restow does not need this package at run time.
 
 Modules, from the parts to the whole: ``nodes`` (kinds of schema nodes, and where a part is used), ``lifecycle``,
@@ -9,6 +9,6 @@ Modules, from the parts to the whole: ``nodes`` (kinds of schema nodes, and wher
 Pure, except for ``__main__``.
 """
 
-from restow.crds.api.definition import manifests, written
+from hack.crds.definition import manifests, written
 
 __all__ = ["manifests", "written"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from restow.crds.api.nodes import ApiVersion, Node, Use, keyed, moment, record, refused, rule, text
+from hack.crds.nodes import ApiVersion, Node, Use, keyed, moment, record, refused, rule, text
 
 CLASSIFICATIONS: Final = ["unavailable", "preview", "supported", "deprecated", "expired"]
 

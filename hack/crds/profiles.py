@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from restow.crds.api.lifecycle import classified, expirable
-from restow.crds.api.machines import capability_definitions, machine_images, machine_types, volume_types
-from restow.crds.api.nodes import (
+from hack.crds.lifecycle import classified, expirable
+from hack.crds.machines import capability_definitions, machine_images, machine_types, volume_types
+from hack.crds.nodes import (
     ApiVersion,
     Node,
     Rule,

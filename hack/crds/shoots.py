@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from restow.crds.api.machines import ARCHITECTURES
-from restow.crds.api.nodes import (
+from hack.crds.machines import ARCHITECTURES
+from hack.crds.nodes import (
     ApiVersion,
     Node,
     Rule,

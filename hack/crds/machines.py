@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from restow.crds.api.lifecycle import expirable
-from restow.crds.api.nodes import (
+from hack.crds.lifecycle import expirable
+from hack.crds.nodes import (
     ApiVersion,
     Node,
     Use,

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import yaml
 
-from restow.crds.api.nodes import API_VERSIONS, ApiVersion, Node
-from restow.crds.api.profiles import cloud_profile, namespaced_cloud_profile
-from restow.crds.api.shoots import shoot
+from hack.crds.nodes import API_VERSIONS, ApiVersion, Node
+from hack.crds.profiles import cloud_profile, namespaced_cloud_profile
+from hack.crds.shoots import shoot
 
 _GROUP: Final = "core.gardener.cloud"
 _STORAGE: Final[ApiVersion] = "v1beta2"
@@ -180,7 +180,7 @@ def _root(resource: _Resource, api: ApiVersion) -> Node:
 
 _WIDTH: Final = 116
 _HEADER: Final = """\
-# Written by `python -m restow.crds.api` from crds/api: change it there.
+# Written by `python -m hack.crds` from hack/crds: change it there.
 #
 # Conversion is declared as a webhook without a CA bundle, which only an installation knows: `restow operator` adds it.
 # Applied alone, this CRD works at v1beta2, and requests at v1beta1 fail once a conversion would be needed.
