@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from restow.cloudprofile.admission import webhook_configurations
@@ -22,7 +23,7 @@ from restow.controlplane.plane import ControlPlane
 from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, UserInfo
 from restow.kube.client import HttpCluster
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.cluster import Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.controller import ControllerEvent, ControllerEventType
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import Resource
@@ -543,9 +544,11 @@ async def test_missing_crds_end_the_run(cluster: HttpCluster, time: FixedTime) -
     """Without the CRDs the run ends with the server's answer, rather than to wait for ever."""
 
     class Elsewhere(Watched):
-        async def list_page(self, resource: Resource, namespace: str | None = None, **more: Any) -> Any:
-            elsewhere = Resource("nowhere.example.com", "v1", resource.plural, namespaced=resource.namespaced)
-            return await super().list_page(elsewhere, namespace, **more)
+        async def send(self, request: Request) -> Reply:
+            if (resource := request.resource) is not None and request.verb == "list":
+                elsewhere = Resource("nowhere.example.com", "v1", resource.plural, namespaced=resource.namespaced)
+                request = msgspec.structs.replace(request, resource=elsewhere)
+            return await super().send(request)
 
     with pytest.raises(NotFound):
         await run(Elsewhere(cluster), time.clock, ControllerOptions())

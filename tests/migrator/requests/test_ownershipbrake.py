@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.errors import Conflict, Forbidden, NotFound
-from restow.kube.resources import Resource
 from restow.migrator.decide.decision import ObjectDecision, WriteStep
 from restow.migrator.requests.ownershipbrake import OwnershipBrake
 from restow.migrator.requests.stop import RunStop
+from tests.memory.stub import StubCluster
 from tests.migrator import builders as b
 
 DECISION = ObjectDecision((WriteStep.COMBINED_PATCH,), (b.entry("alice", "v2"),))
@@ -23,14 +23,15 @@ RULE = {"apiGroups": ["example.com"], "apiVersions": ["v2"], "operations": ["UPD
 
 
 @dataclass
-class Server(Cluster):
+class Server(StubCluster):
     """An API server with these objects by plural and version; it serves no other version of admission policies."""
 
     objects: Mapping[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
     denies: bool = False
-    host: str = "https://server"  # type: ignore[misc]
 
-    async def list_page(self, resource: Resource, namespace: str | None = None, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
+        resource = request.resource
+        assert request.verb == "list" and resource is not None
         if self.denies:
             raise Forbidden(status=403, verb="list", target=resource.full_name, message="it may not be listed")
         if resource.plural.endswith("policies") and (resource.plural, resource.version) not in self.objects:
