@@ -235,15 +235,16 @@ async def _is_gone(world: World, kind: str, name: str) -> bool:
 async def test_a_shoot_of_the_last_moment_holds_its_profile(world: World, watched: Watched, time: FixedTime) -> None:
     """Before the finalizer goes the API server itself is asked, since the memory may not know the newest Shoot."""
     parent = await world.profile("a", version("1.30.1"))
-    lists = watched.list_page
+    send = watched.send
 
-    async def blind(resource: Resource, namespace: str | None = None, **more: Any) -> Any:
+    async def blind(request: Request) -> Reply:
         """What the informer lists of Shoots is old: there are none."""
-        if resource.plural == "shoots" and "fieldSelector" not in (more.get("params") or {}):
-            return await lists(resource, "kube-system", **more)
-        return await lists(resource, namespace, **more)
+        shoots = request.resource is not None and request.resource.plural == "shoots"
+        if shoots and request.verb == "list" and "fieldSelector" not in (request.params or {}):
+            request = msgspec.structs.replace(request, namespace="kube-system")
+        return await send(request)
 
-    watched.list_page = blind  # type: ignore[method-assign]
+    watched.send = blind  # type: ignore[method-assign]
     await world.shoot("s", "CloudProfile", "a")
     async with running(watched, time):
         await until(lambda: _has_finalizer(world, "CloudProfile", "a"), "a has no finalizer")
@@ -494,9 +495,9 @@ class Weighed(Watched):
 
     listed = 0
 
-    async def table_page(self, resource: Resource, namespace: str | None = None, **more: Any) -> Reply:
-        reply = await super().table_page(resource, namespace, **more)
-        self.listed += len(reply.body)
+    async def send(self, request: Request) -> Reply:
+        reply = await super().send(request)
+        self.listed += len(reply.body) if request.as_table else 0
         return reply
 
 

@@ -11,7 +11,7 @@ import pytest
 from restow.kube import Reply
 from restow.kube.cluster import Request
 from restow.kube.errors import BadReply, Forbidden, Gone
-from restow.kube.pager import DOCUMENTS, Table, list_pages, list_tables, read_list_page
+from restow.kube.pager import Table, list_pages, list_tables, request_list_page
 from restow.kube.resources import NAMESPACES
 from tests.memory.cluster import MemoryCluster
 from tests.memory.stub import StubCluster
@@ -101,7 +101,7 @@ async def test_what_cannot_be_continued_is_raised(error: Exception, requests: in
     """A reader would ask for ever, or take half of a list for the whole."""
     server = Refusing(error)
     with pytest.raises(type(error)):
-        await read_list_page(server, NAMESPACES, DOCUMENTS, limit=2, token="t")
+        await request_list_page(server, NAMESPACES, limit=2, token="t")
     assert server.requests == requests
 
 
