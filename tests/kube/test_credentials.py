@@ -17,12 +17,12 @@ import pytest
 from aiohttp import web
 
 from restow.controlplane.plane import ControlPlane
-from restow.kube import ConfigError, Resource, Unreachable, connect
+from restow.kube import Resource, connect
 from restow.kube import credentials as renewal
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import Request
 from restow.kube.credentials import load_connection
-from restow.kube.errors import CredentialsExpired, Forbidden, Unauthorized
+from restow.kube.errors import ConfigError, CredentialsExpired, Forbidden, Unauthorized, Unreachable
 from restow.kube.resources import CRDS
 from tests.kube.recording import Recording, always, kubeconfig, serving
 
