@@ -19,9 +19,10 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from importlib import metadata
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import aiohttp
+import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -48,6 +49,7 @@ _log = logging.getLogger(__name__)
 _METHODS = {
     "get": "GET",
     "list": "GET",
+    "watch": "GET",
     "create": "POST",
     "update": "PUT",
     "patch": "PATCH",
@@ -165,19 +167,11 @@ class HttpCluster(Cluster):
             await cluster.close()
 
     async def send(self, request: Request) -> Reply:
-        method, path, target = _METHODS[request.verb], request.path, request.target
+        target = request.target
 
         async def attempt(connection: ConnectionSettings) -> Reply:
             with PlainErrors(request.verb, target, connection.host), self._deadlines.within():
-                async with self._session.request(
-                    method,
-                    _url(connection, path, request.params),
-                    headers=_headers(connection, request),
-                    data=request.body,
-                    timeout=self._timeout,
-                    allow_redirects=False,
-                    **_route(connection),
-                ) as response:
+                async with await self._begin(connection, request, self._timeout) as response:
                     answer = await response.read()
                     status, said = response.status, response.headers
             if _log.isEnabledFor(logging.DEBUG):
@@ -194,27 +188,41 @@ class HttpCluster(Cluster):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         target = request.target
-        path, query = request.path, {**(request.params or {}), "watch": "true"}
-        errors = PlainErrors("watch", target, self.host)
+        errors = PlainErrors(request.verb, target, self.host)
+        request = msgspec.structs.replace(request, params={**(request.params or {}), "watch": "true"})
 
-        async def begin(connection: ConnectionSettings) -> aiohttp.ClientResponse:
+        async def attempt(connection: ConnectionSettings) -> aiohttp.ClientResponse:
             with errors:
-                response = await self._session.get(
-                    _url(connection, path, query),
-                    headers=_headers(connection, request),
-                    timeout=_WATCH_TIMEOUT,
-                    allow_redirects=False,
-                    **_route(connection),
-                )
+                response = await self._begin(connection, request, _WATCH_TIMEOUT)
                 if response.status == 200:
                     return response
                 async with response:
                     body = await response.read()
-            raise api_error(status=response.status, body=body, headers=response.headers, verb="watch", target=target)
+            said = response.headers
+            raise api_error(status=response.status, body=body, headers=said, verb=request.verb, target=target)
 
         # What the caller raises while it holds the watch open is the caller's: only reading is translated.
-        async with await self._authorized(begin) as response:
+        async with await self._authorized(attempt) as response:
             yield _lines(response.content, errors)
+
+    async def _begin(
+        self, connection: ConnectionSettings, request: Request, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send the request, and return the response as soon as its headers are there.
+
+        TLS is a parameter of each request, because a renewed client certificate needs new connections.
+        """
+        return await self._session.request(
+            _METHODS[request.verb],
+            _url(connection, request),
+            headers=_headers(connection, request),
+            data=request.body,
+            timeout=timeout,
+            allow_redirects=False,
+            ssl=connection.tls if connection.tls is not None else False,
+            server_hostname=connection.server_hostname,
+            proxy=connection.proxy,
+        )
 
     async def _authorized(self, send: Callable[[ConnectionSettings], Awaitable[_T]]) -> _T:
         """Send; after a 401, renew the credentials and send once more.
@@ -232,24 +240,15 @@ class HttpCluster(Cluster):
         return connection if self._aside is None else self._aside(connection)
 
 
-def _url(connection: ConnectionSettings, path: str, params: Mapping[str, str] | None) -> URL:
-    query = f"?{_query(tuple(params.items()))}" if params else ""
-    return URL(f"{connection.host}{path}{query}", encoded=True)
+def _url(connection: ConnectionSettings, request: Request) -> URL:
+    query = f"?{_query(tuple(request.params.items()))}" if request.params else ""
+    return URL(f"{connection.host}{request.path}{query}", encoded=True)
 
 
 @lru_cache(maxsize=16)
 def _query(params: tuple[tuple[str, str], ...]) -> str:
     """Return an encoded query: the writes of a run have the same one."""
     return URL().with_query(dict(params)).raw_query_string
-
-
-def _route(connection: ConnectionSettings) -> dict[str, Any]:
-    """Return how to reach the server, per request: a renewed client certificate opens new connections."""
-    return {
-        "ssl": connection.tls if connection.tls is not None else False,
-        "server_hostname": connection.server_hostname,
-        "proxy": connection.proxy,
-    }
 
 
 def _headers(connection: ConnectionSettings, request: Request) -> Mapping[str, str]:
