@@ -20,10 +20,10 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.findings import Remark, ValidationVerdict, ValidationWarning, invalid, verdict
 from restow.cloudprofile.objects import Object, VersionKey, is_deleting, parent_of, spec_of
 from restow.cloudprofile.profiles import protection, requirements
-from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.profiles.inheritance import check_against_parent
 from restow.cloudprofile.validation import (
     missing_sections,
@@ -52,7 +52,7 @@ def judge(
         shoots: Shoots, at least all that use the profile or one of its children.
         now: the time.
         unclassified: versions of ``new`` whose stage ``supported`` its author did not write
-            (``restow.cloudprofile.conversions.unclassified``).
+            (``restow.cloudprofile.conversions.oldclients``).
     """
     if old is not None and spec_of(new) == spec_of(old):
         return ValidationVerdict()

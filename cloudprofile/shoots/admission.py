@@ -26,8 +26,7 @@ from restow.cloudprofile.objects import (
     workers,
 )
 from restow.cloudprofile.shoots.defaulting import DefaultedShoot, default_shoot
-from restow.cloudprofile.shoots.machineimages import find_image_version, is_in_place
-from restow.cloudprofile.shoots.places import place_findings
+from restow.cloudprofile.shoots.machines import find_image_version, is_in_place, place_findings
 from restow.cloudprofile.shoots.profile import (
     ShootProfiles,
     disagreement_findings,

@@ -34,7 +34,7 @@ from restow.cloudprofile.objects import (
     spec_of,
     workers,
 )
-from restow.cloudprofile.shoots.machineimages import (
+from restow.cloudprofile.shoots.machines import (
     find_image_version,
     find_machine_type,
     fits_machine_type,
@@ -43,9 +43,9 @@ from restow.cloudprofile.shoots.machineimages import (
     supports_in_place,
     worker_architecture,
 )
-from restow.cloudprofile.versions.candidates import candidates, highest, latest
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.cloudprofile.versions.semver import SemanticVersion
+from restow.cloudprofile.versions.updates import candidates, highest, latest
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ A version is checked when it is new in a request; a Shoot keeps its present vers
   in place; a new major counts as skipping. A worker pool is never above its control plane and at most three minors
   behind.
 
-Machine images are in ``restow.cloudprofile.shoots.machineimages``. The sum of the pools' minimum sizes stays within the
+Machine images are in ``restow.cloudprofile.shoots.machines``. The sum of the pools' minimum sizes stays within the
 profile's limit; a single maximum may exceed it.
 """
 
@@ -22,13 +22,15 @@ from datetime import datetime
 
 from restow.cloudprofile.findings import ValidationFinding, forbidden, invalid, not_supported, required
 from restow.cloudprofile.objects import Object, by_name, kubernetes_versions, spec_of, workers
-from restow.cloudprofile.shoots.machineimages import (
+from restow.cloudprofile.shoots.machines import (
+    capability_findings,
     image_findings,
     is_in_place,
     kubelet_version,
+    machine_type_finding,
+    region_of,
     runtime_findings,
 )
-from restow.cloudprofile.shoots.places import capability_findings, machine_type_finding, region_of
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse_kubernetes
 

@@ -17,7 +17,7 @@ from restow.cli.logs import log_to_stderr
 from restow.cli.printing import print_text
 from restow.cli.session import sentence
 from restow.cloudprofile.controllers import ControllerOptions
-from restow.cloudprofile.management.config import InvalidConfiguration, VersionManagement, read_configuration
+from restow.cloudprofile.management import InvalidConfiguration, VersionManagement, read_configuration
 from restow.conversion.certificates import Address, Bundle, BundleError, Service
 from restow.conversion.certificates.ca import CertificateError
 from restow.conversion.operate.wiring import REFUSING, RESTORING

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from restow.cloudprofile.admission import webhook_configurations
-from restow.cloudprofile.admission.profiles import review_verb
+from restow.cloudprofile.admission.steps import review_verb
 from restow.cloudprofile.controllers import ControllerOptions, run
-from restow.cloudprofile.management.config import VersionManagement
+from restow.cloudprofile.management import VersionManagement
 from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, ProfileReference
 from restow.cloudprofile.queries import children_of, find_profile, shoots_of, shoots_of_family
 from restow.controlplane.binaries import find_binaries

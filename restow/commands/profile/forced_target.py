@@ -12,9 +12,8 @@ import click
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, say
-from restow.cloudprofile.maintenance.updates import NoUpdateTarget, image_due, image_target
 from restow.cloudprofile.objects import Object, kubernetes_versions, machine_images
-from restow.cloudprofile.versions.kubernetesupdates import auto_target, due, forced_chain
+from restow.cloudprofile.versions.updates import NoUpdateTarget, auto_target, due, forced_chain, image_due, image_target
 from restow.commands.profile.inputs import at_option, files_option, moment, offers, one, read_profiles
 
 

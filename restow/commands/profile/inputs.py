@@ -20,9 +20,9 @@ import click
 
 from restow.cli.exits import FindingsError, InputError
 from restow.cli.files import documents_of
+from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.findings import FindingType, ValidationFinding
 from restow.cloudprofile.objects import VersionKey, image_versions, kubernetes_versions, machine_images, parent_of
-from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.profiles.rendering import render
 from restow.cloudprofile.validation.versions import expirable
 from restow.cloudprofile.versions.lifecycle import InvalidTime, parse_time
