@@ -30,7 +30,7 @@ stages in the same change. Managing the result again at the same time changes no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -40,7 +40,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from restow.cloudprofile.objects import Object, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.objects import (
+    Object,
+    PlacedVersion,
+    VersionKey,
+    placed_versions,
+    versions_by_key,
+    with_versions,
+)
+from restow.cloudprofile.profiles.rendering import written_stages
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 from restow.conversion.manifests import NotYaml, read
@@ -194,37 +202,17 @@ class ManagementResult:
     changes: tuple[VersionChange, ...]
     spec: dict[str, Any]
 
-    def only(self, spec: Object, kept: Container[VersionChange]) -> dict[str, Any]:
+    def only(self, spec: Object, kept: Iterable[VersionChange]) -> dict[str, Any]:
         """Return ``spec``, the spec before the changes, with only the changes in ``kept``."""
-        left = {change.field for change in self.changes if change not in kept}
-        lists = [("spec.kubernetes", kubernetes_versions(spec), kubernetes_versions(self.spec))]
-        images = zip(machine_images(spec), machine_images(self.spec), strict=True)
-        lists += [
-            (f"spec.machineImages[{index}]", image_versions(before), image_versions(after))
-            for index, (before, after) in enumerate(images)
-        ]
-        chosen = {
-            path: [
-                old if f"{path}.versions[{index}]" in left else new
-                for index, (old, new) in enumerate(zip(before, after, strict=True))
-            ]
-            for path, before, after in lists
-        }
-        result = dict(self.spec)
-        if kubernetes_versions(spec):
-            result["kubernetes"] = {**spec["kubernetes"], "versions": chosen["spec.kubernetes"]}
-        if machine_images(spec):
-            result["machineImages"] = [
-                {**image, "versions": chosen[f"spec.machineImages[{index}]"]} if image_versions(image) else image
-                for index, image in enumerate(machine_images(spec))
-            ]
-        return result
+        chosen, after = {(change.image, change.version) for change in kept}, versions_by_key(self.spec)
+        return with_versions(spec, lambda key, version: after[key] if key in chosen else version)
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
     """A version of the profile with the facts that the rules need."""
 
+    path: str
     raw: Object
     version: SemanticVersion
     classification: Classification
@@ -252,10 +240,6 @@ class _Reclassification:
     lasting: timedelta | None = None
 
 
-_Judge = Callable[[Sequence[_Item]], Iterator[tuple[_Item, _Reclassification]]]
-"""A function that yields the items of a list that change, with their new classification."""
-
-
 def manage(spec: Object, config: VersionManagement, now: datetime) -> ManagementResult:
     """Return what automatic version management changes in a CloudProfile's spec at ``now``.
 
@@ -263,54 +247,28 @@ def manage(spec: Object, config: VersionManagement, now: datetime) -> Management
         InvalidVersion: a version cannot be read; validation refuses such profiles.
         InvalidTime: a time cannot be read; validation refuses such profiles.
     """
-    changed = dict(spec)
-    changes: list[VersionChange] = []
+    changes: dict[VersionKey, tuple[VersionChange, Object]] = {}
     kubernetes, images = config.kubernetes_version_management, config.machine_image_version_management
-    if kubernetes.enabled and kubernetes_versions(spec):
-        judged = _judged(
-            kubernetes_versions(spec), lambda items: _judge_kubernetes(items, kubernetes), now, "spec.kubernetes", ""
-        )
-        changed["kubernetes"] = {**spec["kubernetes"], "versions": judged.versions}
-        changes += judged.changes
-    if images.enabled and machine_images(spec):
-        managed = []
-        for index, image in enumerate(machine_images(spec)):
-            name = image.get("name") or ""
-            judged = _judged(
-                image_versions(image),
-                lambda items: _judge_image(items, images.expiration_duration),
-                now,
-                f"spec.machineImages[{index}]",
-                name,
-            )
-            managed.append({**image, "versions": judged.versions} if judged.changes else image)
-            changes += judged.changes
-        changed["machineImages"] = managed
-    return ManagementResult(tuple(changes), changed)
+    lists: dict[str, list[PlacedVersion]] = {}
+    for placed in placed_versions(spec):
+        lists.setdefault(placed.key[0], []).append(placed)
+    for image, listed in lists.items():
+        if not (images if image else kubernetes).enabled:
+            continue
+        items = [_Item(path, version, parse(key[1]), classification_at(version, now)) for key, path, version in listed]
+        verdicts = _judge_image(items, images.expiration_duration) if image else _judge_kubernetes(items, kubernetes)
+        for item, verdict in verdicts:
+            changes[image, item.raw["version"]] = _changed(item, image, verdict, now)
+    ordered = tuple(changes[key][0] for key, _, _ in placed_versions(spec) if key in changes)
+    changed = with_versions(spec, lambda key, version: changes[key][1] if key in changes else version)
+    return ManagementResult(ordered, changed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A list of versions with the changes of the rules."""
-
-    versions: list[Object]
-    changes: list[VersionChange]
-
-
-def _judged(versions: Sequence[Object], judge: _Judge, now: datetime, path: str, image: str) -> _Judged:
-    items = [_Item(raw, parse(raw["version"]), classification_at(raw, now)) for raw in versions]
-    verdicts = {id(item): verdict for item, verdict in judge(items)}
-    judged = _Judged(list(versions), [])
-    for index, item in enumerate(items):
-        if verdict := verdicts.get(id(item)):
-            lifecycle = _lifecycle(item, verdict, now)
-            kept = {name: value for name, value in item.raw.items() if name not in _LIFECYCLE_FIELDS}
-            judged.versions[index] = {**kept, "lifecycle": lifecycle}
-            what = _described(item, verdict, lifecycle)
-            judged.changes.append(
-                VersionChange(f"{path}.versions[{index}]", image, item.raw["version"], what, verdict.why)
-            )
-    return judged
+def _changed(item: _Item, image: str, verdict: _Reclassification, now: datetime) -> tuple[VersionChange, Object]:
+    lifecycle = _lifecycle(item, verdict, now)
+    what = _described(item, verdict, lifecycle)
+    kept = {name: value for name, value in item.raw.items() if name not in _LIFECYCLE_FIELDS}
+    return VersionChange(item.path, image, item.raw["version"], what, verdict.why), {**kept, "lifecycle": lifecycle}
 
 
 _LIFECYCLE_FIELDS = frozenset({"classification", "expirationDate", "lifecycle"})
@@ -376,7 +334,7 @@ def _lifecycle(item: _Item, verdict: _Reclassification, now: datetime) -> list[O
     expirations = _expirations(item.raw)
     if verdict.becomes == Classification.SUPPORTED:
         return [{"classification": Classification.SUPPORTED.value}, *expirations]
-    begun = [stage for stage in _stages(item.raw) if _start(stage) <= now]
+    begun = [stage for stage in written_stages(item.raw) if _start(stage) <= now]
     if not item.is_deprecated:
         begun.append({"classification": Classification.DEPRECATED.value, "startTime": _written(now)})
     if not expirations and verdict.lasting is not None:
@@ -385,19 +343,8 @@ def _lifecycle(item: _Item, verdict: _Reclassification, now: datetime) -> list[O
     return [*begun, *expirations]
 
 
-def _stages(raw: Object) -> Sequence[Object]:
-    """Return the stages of a version as written, or those that its legacy fields stand for."""
-    if lifecycle := raw.get("lifecycle"):
-        return list(lifecycle)
-    leading = {"classification": raw.get("classification") or Classification.SUPPORTED.value}
-    expiration = raw.get("expirationDate")
-    if not expiration:
-        return [leading]
-    return [leading, {"classification": Classification.EXPIRED.value, "startTime": expiration}]
-
-
 def _expirations(raw: Object) -> list[Object]:
-    return [stage for stage in _stages(raw) if stage.get("classification") == Classification.EXPIRED]
+    return [stage for stage in written_stages(raw) if stage.get("classification") == Classification.EXPIRED]
 
 
 def _start(stage: Object) -> datetime:
@@ -421,6 +368,6 @@ def _described(item: _Item, verdict: _Reclassification, lifecycle: Sequence[Obje
 def _dropped(item: _Item, lifecycle: Sequence[Object]) -> Iterator[str]:
     """Yield a note for each stage that a person planned and the change removes, so that no removal is silent."""
     kept = {stage.get("classification") for stage in lifecycle}
-    for stage in _stages(item.raw):
+    for stage in written_stages(item.raw):
         if stage.get("classification") not in kept:
             yield f"its planned stage {stage.get('classification')} of {stage.get('startTime')} is dropped"

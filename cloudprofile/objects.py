@@ -58,6 +58,21 @@ def workers(shoot: Object) -> Sequence[Object]:
     return (spec_of(shoot).get("provider") or {}).get("workers") or ()
 
 
+class PlacedWorker(NamedTuple):
+    """A worker pool of a Shoot with its path, and the pool of this name before an update."""
+
+    path: str
+    worker: Object
+    old: Object | None
+
+
+def placed_workers(shoot: Object, old: Object | None) -> Iterator[PlacedWorker]:
+    """Yield the worker pools of a Shoot; ``old`` is the Shoot before an update, None on create."""
+    had = by_name(workers(old or {}))
+    for index, worker in enumerate(workers(shoot)):
+        yield PlacedWorker(f"spec.provider.workers[{index}]", worker, had.get(worker.get("name") or ""))
+
+
 def kubernetes_version_of(part: Object) -> str:
     """Return the Kubernetes version that a Shoot's spec or a worker pool names, empty if none."""
     return (part.get("kubernetes") or {}).get("version") or ""

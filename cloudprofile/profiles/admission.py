@@ -22,10 +22,10 @@ from typing import Any
 
 from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.findings import Remark, ValidationVerdict, ValidationWarning, invalid, verdict
-from restow.cloudprofile.objects import Object, VersionKey, is_deleting, parent_of, spec_of
+from restow.cloudprofile.objects import Object, VersionKey, is_deleting, keeps_spec, parent_of, spec_of
 from restow.cloudprofile.profiles import protection, requirements
 from restow.cloudprofile.profiles.inheritance import check_against_parent
-from restow.cloudprofile.validation import (
+from restow.cloudprofile.validation.profiles import (
     missing_sections,
     validate,
     validate_namespaced,
@@ -54,7 +54,7 @@ def judge(
         unclassified: versions of ``new`` whose stage ``supported`` its author did not write
             (``restow.cloudprofile.conversions.oldclients``).
     """
-    if old is not None and spec_of(new) == spec_of(old):
+    if keeps_spec(new, old):
         return ValidationVerdict()
     return verdict(dict.fromkeys(_remarks(new, old, children, shoots, now, unclassified)))
 
@@ -107,7 +107,7 @@ def judge_namespaced(
         now: the time.
         unclassified: versions of the parent whose stage ``supported`` its author did not write.
     """
-    if old is not None and spec_of(new) == spec_of(old):
+    if keeps_spec(new, old):
         return ValidationVerdict()
     return verdict(dict.fromkeys(_namespaced_remarks(new, old, parent, shoots, now, unclassified)))
 

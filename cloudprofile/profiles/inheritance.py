@@ -38,8 +38,8 @@ from restow.cloudprofile.objects import (
 )
 from restow.cloudprofile.profiles.rendering import foreign_stages, is_own_version, render
 from restow.cloudprofile.profiles.requirements import expiration_of
-from restow.cloudprofile.validation import validate_rendered
 from restow.cloudprofile.validation.machines import complete_image, complete_version, image_version
+from restow.cloudprofile.validation.profiles import validate_rendered
 from restow.cloudprofile.validation.versions import expirable, turned_unavailable
 from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages_or_none
 

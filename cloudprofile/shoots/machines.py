@@ -41,7 +41,15 @@ from restow.cloudprofile.capabilities import (
     flavor_architectures,
 )
 from restow.cloudprofile.findings import ValidationFinding, duplicate, forbidden, invalid, not_supported
-from restow.cloudprofile.objects import Object, by_name, image_versions, machine_images, spec_of, workers
+from restow.cloudprofile.objects import (
+    Object,
+    by_name,
+    image_versions,
+    machine_image_of,
+    machine_images,
+    placed_workers,
+    spec_of,
+)
 from restow.cloudprofile.validation.formats import quantity_of
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse, parse_range
@@ -198,8 +206,8 @@ def image_findings(
         now: the time for which versions are classified.
         path: of the worker in the Shoot.
     """
-    image, architecture = _image(worker), worker_architecture(worker, offer)
-    if old is not None and (image, architecture) == (_image(old), worker_architecture(old, offer)):
+    image, architecture = machine_image_of(worker), worker_architecture(worker, offer)
+    if old is not None and (image, architecture) == (machine_image_of(old), worker_architecture(old, offer)):
         return ()
     name, version = image.get("name") or "", image.get("version") or ""
     faults = {
@@ -222,14 +230,10 @@ def image_findings(
     return ()
 
 
-def _image(worker: Object) -> Object:
-    return (worker.get("machine") or {}).get("image") or {}
-
-
 def _faults(version: Object, worker: Object, old: Object | None, offer: Object, now: datetime) -> Iterator[str]:
     """Yield why a worker pool may not be on an image version, as phrases."""
     architecture = worker_architecture(worker, offer)
-    before = _image(old or {}).get("version") or ""
+    before = machine_image_of(old or {}).get("version") or ""
     if not offers_architecture(version, architecture, definitions_of(offer)):
         yield f"does not support CPU architecture {json.dumps(architecture)}"
     classification = classification_at(version, now)
@@ -262,12 +266,12 @@ def runtime_findings(
     Raises:
         InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
     """
-    image, before = _image(worker), old or {}
+    image, before = machine_image_of(worker), old or {}
     version = find_image_version(offer, image.get("name"), image.get("version"))
     if version is None:
         return ()
     name = f"machine image '{image.get('name')}@{image.get('version')}'"
-    is_same_image = old is not None and image == _image(old)
+    is_same_image = old is not None and image == machine_image_of(old)
     found: list[ValidationFinding] = []
     if worker.get("cri") and not (is_same_image and worker["cri"] == before.get("cri")):
         found += _cri_findings(version, worker["cri"], name, f"{path}.cri")
@@ -323,10 +327,8 @@ def _findings(
     if wrong := list(_provider_type(spec, offer)):
         yield from wrong  # further findings would be about another provider's machines
         return
-    had = by_name(workers(old or {}))
-    for index, worker in enumerate(workers(shoot)):
-        path, old_worker = f"spec.provider.workers[{index}]", had.get(worker.get("name") or "")
-        region = region_of(spec, offer)
+    region = region_of(spec, offer)
+    for path, worker, old_worker in placed_workers(shoot, old):
         yield from _volume(worker, old_worker, offer, region, path)
         yield from _zones(worker, old_worker or {}, spec.get("region") == before.get("region"), spec, region, path)
 

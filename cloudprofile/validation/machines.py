@@ -99,9 +99,12 @@ def _architecture(machine_type: Object, definitions: Definitions, path: str) -> 
 
 
 def _capabilities(machine_type: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
-    if not definitions:
-        return
-    for capability, values in (machine_type.get("capabilities") or {}).items():
+    if definitions:
+        yield from _defined_values(machine_type.get("capabilities") or {}, definitions, path)
+
+
+def _defined_values(capabilities: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
+    for capability, values in capabilities.items():
         if capability not in definitions:
             yield not_supported(path, capability, definitions)
             continue
@@ -312,17 +315,9 @@ def _container_runtimes(runtimes: Sequence[Object], path: str) -> Iterator[Valid
 
 def _flavors(version: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
     yield from _architectures(version, definitions, path)
-    if not definitions:
-        return
-    for index, flavor in enumerate(version.get("capabilityFlavors") or ()):
-        below = f"{path}.capabilityFlavors[{index}]"
-        for capability, values in flavor.items():
-            if capability not in definitions:
-                yield not_supported(below, capability, definitions)
-                continue
-            for place, value in enumerate(values or ()):
-                if value not in definitions[capability]:
-                    yield not_supported(f"{below}.{capability}[{place}]", value, definitions[capability])
+    if definitions:
+        for index, flavor in enumerate(version.get("capabilityFlavors") or ()):
+            yield from _defined_values(flavor, definitions, f"{path}.capabilityFlavors[{index}]")
 
 
 def _architectures(version: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
