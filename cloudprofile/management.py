@@ -1,13 +1,13 @@
 """Automatic version management: its configuration, and the changes that a profile should get. Pure.
 
-The configuration of automatic version management, in the form of the versioning policy document. Pure.
+The configuration of automatic version management, in the form of the versioning policy document.
 
 The form is a part of Gardener's ControllerManagerConfiguration:
 ``controllers.cloudProfile.kubernetesVersionManagement`` and ``controllers.cloudProfile.machineImageVersionManagement``.
 Everything else in such a file is ignored. An unknown name inside ``controllers.cloudProfile`` is an error, and so is a
 name on the way there that nearly equals that of a section, because restow would silently ignore the setting.
 
-Automatic version management: the classifications and expirations that a profile's versions should get. Pure.
+Automatic version management: the classifications and expirations that a profile's versions should get.
 
 It is off by default. The rules are those of the versioning policy document, applied to the versions at a given time:
 
@@ -49,7 +49,7 @@ from restow.cloudprofile.objects import (
     with_versions,
 )
 from restow.cloudprofile.profiles.rendering import written_stages
-from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time
+from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time, whole_seconds
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 from restow.conversion.manifests import NotYaml, read
 
@@ -336,9 +336,9 @@ def _lifecycle(item: _Item, verdict: _Reclassification, now: datetime) -> list[O
         return [{"classification": Classification.SUPPORTED.value}, *expirations]
     begun = [stage for stage in written_stages(item.raw) if _start(stage) <= now]
     if not item.is_deprecated:
-        begun.append({"classification": Classification.DEPRECATED.value, "startTime": _written(now)})
+        begun.append({"classification": Classification.DEPRECATED.value, "startTime": whole_seconds(now)})
     if not expirations and verdict.lasting is not None:
-        end = _written(now + verdict.lasting)
+        end = whole_seconds(now + verdict.lasting)
         expirations = [{"classification": Classification.EXPIRED.value, "startTime": end}]
     return [*begun, *expirations]
 
@@ -350,10 +350,6 @@ def _expirations(raw: Object) -> list[Object]:
 def _start(stage: Object) -> datetime:
     start = stage.get("startTime")
     return parse_time(start) if start else datetime.min.replace(tzinfo=UTC)
-
-
-def _written(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # whole seconds, never later than `at`
 
 
 def _described(item: _Item, verdict: _Reclassification, lifecycle: Sequence[Object]) -> str:

@@ -16,7 +16,7 @@ the current classification instead of the one that was sent.
 ``RestoreHidden`` restores what an edit of a client of v1beta1 takes away without the client having seen it. It compares
 the profiles at the hub, after the step that restores a lost stash.
 
-The steps of Shoots: fill in what a Shoot leaves open, then refuse invalid Shoots.
+The steps of Shoots fill in what a Shoot leaves open, then refuse invalid Shoots.
 
 The steps read the profiles of a Shoot from the API server each time: at most two GETs, and none if the spec does not
 change.

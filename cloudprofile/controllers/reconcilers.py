@@ -227,6 +227,14 @@ class _Reconciler:
     recorder: EventRecorder
     now: Callable[[], datetime]
 
+    def again(self, at: datetime | None) -> ReconcileResult:
+        """Return the result that asks for the next reconcile at a time, None for never."""
+        return (
+            ReconcileResult()
+            if at is None
+            else ReconcileResult(requeue_after=max(0.0, (at - self.now()).total_seconds()))
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileStatus(_Reconciler):
@@ -261,9 +269,7 @@ class ProfileStatus(_Reconciler):
             finalized = await patch(self.informer, resource_of(self.kind), finalized, status, subresource="status")
             for event in decided.events:
                 await self.recorder.write(event, self.kind, finalized)
-        if decided.next_change is None:
-            return ReconcileResult()
-        return ReconcileResult(requeue_after=max(0.0, (decided.next_change - self.now()).total_seconds()))
+        return self.again(decided.next_change)
 
     async def _decide_status(self, profile: Object, now: datetime) -> StatusDecision:
         """Decide the status; for a large profile off the event loop, on which the webhooks answer too."""
@@ -349,10 +355,7 @@ class ManagedVersions(_Reconciler):
             event = _event("VersionManagementProposed", managed)
             if await self.recorder.record(event, CLOUD_PROFILE, profile, key, meaning):
                 _report(key, "proposed", managed)
-        following = next_transition_of(managed.spec if self.applies else spec, now)
-        return (
-            ReconcileResult() if following is None else ReconcileResult(requeue_after=(following - now).total_seconds())
-        )
+        return self.again(next_transition_of(managed.spec if self.applies else spec, now))
 
     async def _apply(self, key: Key, profile: Object, managed: ManagementResult) -> ManagementResult:
         """Write the changes, or those of them that admission does not refuse; return the written ones.
@@ -454,9 +457,7 @@ class ShootMaintenance(_Reconciler):
                 await self._maintain(key, shoot, now, forced_only=planned.is_forced_only)
                 self._checked[key] = now
             self._unfinished.pop(key, None)
-        if planned.following is None:
-            return ReconcileResult()
-        return ReconcileResult(requeue_after=(planned.following - now).total_seconds())
+        return self.again(planned.following)
 
     def _schedule(self, key: Key, shoot: Object, now: datetime) -> MaintenanceSchedule:
         unfinished = self._unfinished.get(key)

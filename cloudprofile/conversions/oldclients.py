@@ -1,6 +1,6 @@
 """Edits of clients of v1beta1, which do not see all of a profile: what stays, and what they are warned of. Pure.
 
-The stages that an early ``expirationDate`` displaces, and that come back when it is later or gone. Pure.
+The stages that an early ``expirationDate`` displaces, and that come back when it is later or gone.
 
 A client of v1beta1 can give a version a date, and stages that would start after the date contradict it. GEP-32 resolves
 a contradiction for as long as it lasts and forgets nothing. So the stages leave the lifecycle, and the stash keeps them
@@ -10,7 +10,7 @@ lifecycle that the edit left, so a client of v1beta2 that changes the lifecycle 
 Admission calls this at the hub, because it has the lifecycle before and after the edit. Conversions pass the section
 on.
 
-The versions that a client of v1beta1 leaves out of a profile without having seen them. Pure.
+The versions that a client of v1beta1 leaves out of a profile without having seen them.
 
 v1beta1 hides a version until the status says that it has begun. A client that read a list before that does not know the
 version, and neither does a file that was written from the list. Each way of writing that replaces a list removes the
@@ -27,14 +27,14 @@ only the stored object and the clock:
 v1beta1 can hide a version of which no stage but ``unavailable`` lacks a start. It can hide an override if that is also
 true of the rendered version.
 
-Warnings for clients of v1beta1 whose edit has another effect on a lifecycle than they may expect. Pure.
+Warnings for clients of v1beta1 whose edit has another effect on a lifecycle than they may expect.
 
 Only conversion decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and it cannot report that;
 an admission step can. The step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as
 the client sent it. At v1beta2 no trace is left of a classification that had no effect, nor after the step that restores
 the stash. So this is a mutating step that changes nothing and runs before the restoring step.
 
-The versions of a CloudProfile that are ``supported`` only because v1beta1 names no classification. Pure.
+The versions of a CloudProfile that are ``supported`` only because v1beta1 names no classification.
 """
 
 from __future__ import annotations

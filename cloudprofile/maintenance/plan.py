@@ -1,10 +1,6 @@
 """The changes of a Shoot's maintenance, the merge patches that write them, and their report. Pure.
 
-The report of a maintenance in a Shoot's status and Events. Pure.
-
-The texts are Gardener's, so that programs that parse them there can parse them here.
-
-The changes of a Shoot's maintenance, and the merge patches that write them. Pure.
+The texts of the report are Gardener's, so that programs that parse them there can parse them here.
 
 Machine images are updated first, and chosen for the kubelets before the maintenance; then the control plane, then its
 workers. The Kubernetes version of a worker pool is updated if the pool names its own, and never above the control
@@ -26,7 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from restow.cloudprofile.maintenance.schedule import annotations_without_request
@@ -40,6 +36,7 @@ from restow.cloudprofile.objects import (
     workers,
 )
 from restow.cloudprofile.shoots.machines import find_machine_type, fitting_versions, kubelet_version
+from restow.cloudprofile.versions.lifecycle import whole_seconds
 from restow.cloudprofile.versions.semver import parse
 from restow.cloudprofile.versions.updates import auto_target, due, forced_target, image_due, image_target
 
@@ -160,7 +157,7 @@ def last_maintenance(report: MaintenanceReport, now: datetime) -> dict[str, Any]
     The state is Processing, or Failed if an update was not possible; the other updates are still written.
     """
     texts = messages(report)
-    status = {"description": texts.description, "triggeredTime": _time(now), "state": "Processing"}
+    status = {"description": texts.description, "triggeredTime": whole_seconds(now), "state": "Processing"}
     if texts.failure_reason:
         status |= {"state": "Failed", "failureReason": texts.failure_reason}
     return status
@@ -170,7 +167,7 @@ def rejected(why: str, now: datetime) -> dict[str, Any]:
     """Return ``status.lastMaintenance`` after the API server refused the changes; the next window tries again."""
     return {
         "description": "Maintenance failed",
-        "triggeredTime": _time(now),
+        "triggeredTime": whole_seconds(now),
         "state": "Failed",
         "failureReason": f"Updates to the Shoot failed to be applied: {why}",
     }
@@ -210,7 +207,7 @@ def window_conditions(shoot: Object, unreadable: str, now: datetime) -> list[Obj
     if known is not None and {**known, **says} == known:
         return None
     changed = known is None or known.get("status") != says["status"]
-    since = {"lastTransitionTime": _time(now)} if changed else {}
+    since = {"lastTransitionTime": whole_seconds(now)} if changed else {}
     others = [each for each in conditions if each is not known]
     return [*others, {**(known or {"type": WINDOW_CONDITION}), **says, **since}]
 
@@ -219,10 +216,6 @@ _FORCED_ANY_TIME = (
     "The maintenance window cannot be read, so forced updates happen at any time, and no others; change "
     "spec.maintenance.timeWindow"
 )
-
-
-def _time(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class NotOffered(ValueError):

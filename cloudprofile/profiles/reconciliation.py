@@ -12,7 +12,7 @@ The finalizer keeps a profile for as long as an object refers to it (GEP-25, "Pr
 stays while a NamespacedCloudProfile has it as parent (one in deletion counts too) or a Shoot uses it; a
 NamespacedCloudProfile while a Shoot of its namespace does.
 
-Transitions of a profile's versions for its readers: the next one in its status, those that passed as Events. Pure.
+Transitions of a profile's versions for its readers: the next one in its status, those that passed as Events.
 
 Both come from comparing classifications: those of a status with those of the spec at a time. An Event about a stage is
 written by the reconcile that writes the classification, so the status remembers which Events were written.
@@ -49,6 +49,7 @@ from restow.cloudprofile.versions.lifecycle import (
     parse_time,
     stages,
     status_of,
+    whole_seconds,
 )
 from restow.cloudprofile.versions.updates import gap_warnings
 
@@ -130,7 +131,7 @@ def _conditions(before: Sequence[Object], spec: Object, now: datetime) -> list[O
     }
     if known is not None and known.get("status") == found["status"]:
         return [*others, {**known, **found}]
-    return [*others, {**found, "lastTransitionTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}]
+    return [*others, {**found, "lastTransitionTime": whole_seconds(now)}]
 
 
 FINALIZER = "gardener"

@@ -1,6 +1,6 @@
 """The machines and places that a Shoot may use, by its profile. Pure.
 
-The versions of a machine image that a worker pool can run, and the check of the requested one. Pure.
+The versions of a machine image that a worker pool can run, and the check of the requested one.
 
 If a profile defines capabilities (``spec.machineCapabilities``), an image version lists *flavors*, each a combination
 of capability values that it is built for. A capability that a flavor or a machine type does not name has all values of
@@ -13,7 +13,7 @@ never to an unavailable one (GEP-32). If machines are updated in place, a new po
 existing one a version that can be reached from its own. The version must admit the kubelet and offer the pool's
 container runtimes; both are checked when one of them changes.
 
-The places and machines that a Shoot may use, by its profile: regions, zones, machine and volume types. Pure.
+The places and machines that a Shoot may use, by its profile: regions, zones, machine and volume types.
 
 The rules are those of Gardener's plugin ShootValidator. A value is checked when it is new in a request; a Shoot keeps
 its present values, whether the profile lists them or not. Machine types and volume types have to be listed, usable

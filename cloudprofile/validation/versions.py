@@ -1,8 +1,8 @@
 """Versions that expire: their numbers and lifecycles, and the rules for the stages of several versions. Pure.
 
-Versions that expire: the form of their numbers and lifecycles, and the stages to which they cannot return. Pure.
+Versions that expire: the form of their numbers and lifecycles, and the stages to which they cannot return.
 
-At most one version of a minor is supported at a time, of Kubernetes and of each machine image. Pure.
+At most one version of a minor is supported at a time, of Kubernetes and of each machine image.
 
 Sources: the versioning policy ("Makes sure there is only one 'supported version'") and Gardener's validation. The rule
 applies now and after each later transition, so a successor may be planned: its stage ``supported`` begins when the

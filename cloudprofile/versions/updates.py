@@ -1,26 +1,19 @@
 """The version to which the next maintenance updates Kubernetes or a machine image, automatically or by force. Pure.
 
-The common part of updates of Kubernetes and machine images: the versions to choose from, and the best of them. Pure.
-
 A preview is not yet trusted and an unavailable version cannot be referenced, so neither is ever a candidate, automatic
 or forced (versioning policy, GEP-32). A supported version is better than a deprecated one, even if much older. Among
 equals the highest wins, and of versions that differ only in spelling the first listed. An expired version is a
 candidate, but only callers that ask for expired ones choose it.
 
-The Kubernetes version to which the next maintenance updates a Shoot, automatically or by force. Pure.
+An *automatic* update of Kubernetes stays inside the minor version: it chooses the highest newer patch, a supported one
+before a deprecated one. An update is *forced*, whatever the owner has configured, once the version is expired or no
+longer in the profile. It chooses a newer patch in the same way if there is one, else a version of the next consecutive
+minor, and an expired version there only if the minor has no other. It never skips a minor version, and is repeated
+until the version is not expired (versioning policy, "Forceful migration of expired versions"). The chain breaks off if
+the next minor version is missing, or offers only previews and versions that are not available yet. Such a gap is a
+warning to the author of the profile, and no fault of the Shoot.
 
-An *automatic* update stays inside the minor version: it chooses the highest newer patch, a supported one before a
-deprecated one. An update is *forced*, whatever the owner has configured, once the version is expired or no longer in
-the profile. It chooses a newer patch in the same way if there is one, else a version of the next consecutive minor,
-and an expired version there only if the minor has no other. It never skips a minor version, and is repeated until the
-version is not expired (versioning policy, "Forceful migration of expired versions"). The chain breaks off if the next
-minor version is missing, or offers only previews and versions that are not available yet. Such a gap is a warning to
-the author of the profile, and no fault of the Shoot.
-
-The version to which the next maintenance updates a machine image, automatically or by force. Pure.
-
-An update is *forced*, whatever the owner has configured, once the version is expired or no longer in the profile. The
-image's ``updateStrategy`` decides how far an update goes:
+An update of a machine image is *forced* for the same reasons. Its ``updateStrategy`` decides how far an update goes:
 
 | ``updateStrategy`` | automatic update, always the newest patch of the minor version first | forced, if there is none |
 |---|---|---|
@@ -162,13 +155,17 @@ def due(versions: Iterable[Object], current: str, now: datetime, *, auto_update:
     """
     at = parse(current)
     listed = next((item for item in versions if parse(item["version"]) == at), None)
+    expired, automatic = "Kubernetes version expired", "Automatic update of Kubernetes version configured"
+    return _due(listed, f"{expired} - force update required", automatic if auto_update else "", now)
+
+
+def _due(listed: Object | None, expired: str, automatic: str, now: datetime) -> DueUpdate | None:
+    """Return why a version has to be updated; ``automatic`` is empty if the owner has opted out."""
     if listed is None:
         return DueUpdate("Version does not exist in CloudProfile", forced=True)
     if classification_at(listed, now) == Classification.EXPIRED:
-        return DueUpdate("Kubernetes version expired - force update required", forced=True)
-    if auto_update:
-        return DueUpdate("Automatic update of Kubernetes version configured", forced=False)
-    return None
+        return DueUpdate(expired, forced=True)
+    return DueUpdate(automatic, forced=False) if automatic else None
 
 
 def auto_target(versions: Iterable[Object], current: str, now: datetime) -> str | None:
@@ -313,13 +310,8 @@ def image_due(image: Object, used: Object, now: datetime, *, auto_update: bool) 
     same = image.get("name") == used.get("name")
     versions = image_versions(image)
     listed = next((item for item in versions if same and item.get("version") == used.get("version")), None)
-    if listed is None:
-        return DueUpdate("Version does not exist in CloudProfile", forced=True)
-    if classification_at(listed, now) == Classification.EXPIRED:
-        return DueUpdate(f"Machine image version expired - force update required {strategy}", forced=True)
-    if auto_update:
-        return DueUpdate(f"Automatic update of the machine image version is configured {strategy}", forced=False)
-    return None
+    automatic = f"Automatic update of the machine image version is configured {strategy}" if auto_update else ""
+    return _due(listed, f"Machine image version expired - force update required {strategy}", automatic, now)
 
 
 def image_target(image: Object, current: str, now: datetime, *, forced: bool) -> str | None:
