@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.certificates import WiringRefused
-from restow.conversion.certificates.need import MayBeStored
+from restow.conversion.certificates.unwire import MayBeStored
 from restow.conversion.certificates.wiring.crd import composite_of
 from restow.conversion.operate import gates
 from restow.conversion.operate.declarations import Declarations

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from restow.conversion.certificates import Address
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.values import Json

@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from restow.conversion.certificates import Address, Service, Url
+from restow.conversion.certificates import Service, Url
+from restow.conversion.certificates.wiring.clientconfig import Address
 
 KEPT_IN: Final = "restow-webhook"
 """The Secret with the certificate of a webhook at a URL, in the client's default namespace."""

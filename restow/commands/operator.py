@@ -18,8 +18,9 @@ from restow.cli.printing import print_text
 from restow.cli.session import sentence
 from restow.cloudprofile.controllers import ControllerOptions
 from restow.cloudprofile.management import InvalidConfiguration, VersionManagement, read_configuration
-from restow.conversion.certificates import Address, Bundle, BundleError, Service
+from restow.conversion.certificates import Bundle, Service
 from restow.conversion.certificates.ca import CertificateError
+from restow.conversion.certificates.wiring.clientconfig import Address, BundleError
 from restow.conversion.operate.wiring import REFUSING, RESTORING
 from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
 from restow.crds.aggregation import GroupServedElsewhere

@@ -16,14 +16,14 @@ from restow.cli.logs import log_to_stderr
 from restow.cli.registries import load_crds
 from restow.cli.session import sentence
 from restow.conversion import Graph
-from restow.conversion.certificates import (
-    Service,
+from restow.conversion.certificates import Service
+from restow.conversion.certificates.ca.metrics import CertificateMetrics
+from restow.conversion.certificates.wiring.documents import (
     refusal_configuration,
     refusal_name,
     stash_configuration,
     stash_name,
 )
-from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.server import (
     BadCertificate,
     Clients,

@@ -13,21 +13,10 @@ from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
-from restow.conversion.certificates import (
-    Address,
-    Removal,
-    Service,
-    WiringRefused,
-    address_of,
-    crds_of,
-    names_server,
-    obstacles,
-    read_crd,
-    remove_server,
-    unwire,
-)
-from restow.conversion.certificates.apply import resource_of
-from restow.conversion.certificates.wiring.clientconfig import address_in
+from restow.conversion.certificates import Service, WiringRefused, unwire
+from restow.conversion.certificates.apply import read_crd, resource_of
+from restow.conversion.certificates.unwire import Removal, crds_of, obstacles, remove_server
+from restow.conversion.certificates.wiring.clientconfig import Address, address_in, address_of, names_server
 from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster

@@ -26,10 +26,10 @@ from restow.cli.addresses import at
 from restow.cli.registries import graph_converters
 from restow.cloudprofile.controllers import ControllerOptions
 from restow.cloudprofile.controllers import run as run_controllers
-from restow.conversion.certificates import Address
 from restow.conversion.certificates.ca import CertificateDetails, Certificates, Lifetimes
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.operate.wiring import RulesStep
 from restow.conversion.server import Clients, Limits, ServerPhase, ServingCertificate, WebhookServer, run_alone
 from restow.crds import Crd

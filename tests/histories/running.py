@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from restow.conversion.certificates import Address, Url, WiringRefused, unwire
+from restow.conversion.certificates import Url, WiringRefused, unwire
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.operate.revisions import RevisionRecord
 from restow.conversion.operate.wiring import WiringGate
 from restow.crds import Crd

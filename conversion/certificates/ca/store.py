@@ -37,11 +37,12 @@ from typing import Any, Final
 
 import msgspec
 
+from restow.conversion.certificates.apply import SECRETS
 from restow.conversion.certificates.ca.authority import Authority, CertificateError, LeafCertificate, Trust, root_of
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle, BundleError
 from restow.conversion.certificates.wiring.fieldmanagers import MANAGED_BY
 from restow.conversion.model.values import Json
-from restow.kube import Cluster, Resource
+from restow.kube import Cluster
 from restow.kube.errors import NotFound
 from restow.kube.resources import qualified_name
 
@@ -217,8 +218,6 @@ def _name(document: Mapping[str, Any] | None) -> str:
     metadata = (document or {}).get("metadata") or {}
     return qualified_name(metadata.get("namespace"), metadata.get("name"))
 
-
-SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 
 Document = Mapping[str, Any]
 

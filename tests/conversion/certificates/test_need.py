@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from restow.conversion.certificates.need import WebhookNeed, webhook_need
+from restow.conversion.certificates.unwire import WebhookNeed, webhook_need
 from restow.crds import Crd
 from restow.kube import Reply, cluster
 from restow.kube.errors import NotFound, api_error
