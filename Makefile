@@ -18,7 +18,7 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants clean view
+.PHONY: figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ $(MUTANTS)/.ready: requirements/mutants.txt
 	$(PYTHON) -m venv .cache/mutants
 	$(MUTANTS)/pip install -q --disable-pip-version-check --require-hashes -r $<
 	touch $@
+
+golden: $(READY) ## Record the generated code, messages and explanations again, after a change of them that is meant
+	RESTOW_RENEW_GOLDEN=1 $(BIN)/python -m pytest -q tests/conversion/golden
 
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager

@@ -42,7 +42,15 @@ settings.register_profile("nightly", max_examples=10_000, derandomize=False, pri
 settings.load_profile(PROFILE)
 
 
-LONGEST = ("test_pages.py", "test_faults.py", "test_smoke.py", "test_peers.py", "test_gardener.py", "test_histories.py")
+LONGEST = (
+    "test_pages.py",
+    "test_faults.py",
+    "test_smoke.py",
+    "test_peers.py",
+    "test_golden.py",
+    "test_gardener.py",
+    "test_histories.py",
+)
 """Files that take minutes. Begun last, one process would work on them while the others have nothing left to do."""
 
 KILLING = frozenset(

@@ -58,13 +58,17 @@ class Peer:
         spec["versions"] = [each for each in spec["versions"] if each["name"] in (self.hub, self.spoke)]
         return Crd.from_document(document)
 
-    def graph(self) -> Graph:
-        """Return the compiled conversions; every field of the CRD is accounted for."""
-        crd = self.definition()
+    def registry(self) -> Registry:
+        """Return a registry with the kind's rules."""
         registry = Registry()
         declared = self.declared() if self.rules is None else self.rules()
-        registry.kind(crd.group, crd.kind, hub=self.hub).spoke(self.spoke)(lambda: [*declared, *self.functions()])
-        return registry.freeze([crd])
+        kind = registry.kind(self.definition().group, self.kind, hub=self.hub)
+        kind.spoke(self.spoke)(lambda: [*declared, *self.functions()])
+        return registry
+
+    def graph(self) -> Graph:
+        """Return the compiled conversions; every field of the CRD is accounted for."""
+        return self.registry().freeze([self.definition()])
 
     def document(self) -> str:
         """Return the text of the document that has the kind's rules."""
