@@ -68,7 +68,7 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
         for index, text in enumerate(rule.claims("hub")):
             place = spoke[index] if index < len(spoke) else ""
             source, required = taken.get(place, (None, False))
-            kept = required and _always_says(rule) and parse(place)[:-1] == parse(text)[:-1]
+            kept = required and rule.always_gives and parse(place)[:-1] == parse(text)[:-1]
             filled = isinstance(rule, Constant | Default) and rule.filled_in == "hub"
             image = _image(rule, source)
             if isinstance(rule, Lens) and rule.standard is not None:
@@ -84,15 +84,6 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
 def _standard_image(standard: Standard, index: int, sources: Sequence[Node | None]) -> Node:
     images = standard.shapes["hub"] if standard.image is None else standard.image(sources)
     return dict(images[index]) or dict(_ANY)
-
-
-def _always_says(rule: Rule) -> bool:
-    """Return whether a rule gives the hub a value whenever the spoke has one."""
-    if isinstance(rule, Default):
-        return rule.omitted_in == "spoke"
-    return isinstance(rule, Move | ScopedRules) or (
-        isinstance(rule, Lens) and (rule.tables is not None or rule.singleton == "hub")
-    )
 
 
 def _image(rule: Rule, source: Node | None) -> Node:
