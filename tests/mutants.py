@@ -44,7 +44,7 @@ TARGETS = {
         ],
     ),
     "prune": Target(
-        ["migrator/run/prune.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
+        ["migrator/run/end.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
         [
             "tests/migrator/run",
             "tests/migrator/decide/test_proof.py",

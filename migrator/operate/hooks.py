@@ -23,7 +23,7 @@ from restow.kube.errors import describe_failure, one_line
 from restow.migrator.model.callbacks import Moment
 from restow.migrator.model.options import Phase
 from restow.migrator.model.report import CrdReport, ObjectCounts, ObjectFailure, Requests
-from restow.migrator.references.model import FoundReferences
+from restow.migrator.references.reference import FoundReferences
 
 
 class MigrationEvent(StrEnum):

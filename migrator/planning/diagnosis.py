@@ -27,9 +27,8 @@ from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.model.converter import ConverterDown, Json, Unconverted
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import Requests
-from restow.migrator.requests.marking import LAST_APPLIED, rehearse_mark
 from restow.migrator.requests.passes import Environment, open_converter
-from restow.migrator.requests.preflight import Permission, missing, refusal
+from restow.migrator.requests.preflight import LAST_APPLIED, Permission, missing, refusal, rehearse_mark
 from restow.migrator.requests.stop import RunStop
 
 _SHOWN = 5

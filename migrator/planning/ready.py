@@ -27,18 +27,23 @@ from restow.kube.cluster import Cluster
 from restow.kube.suggestions import did_you_mean
 from restow.migrator.decide.proof import ANNOTATION, failed_prune, what_is_proved
 from restow.migrator.model.callbacks import MigrationRefused
-from restow.migrator.planning.strippreview import StripCheck
-from restow.migrator.references.model import FoundReferences, ReferenceKind, sought
+from restow.migrator.planning.dryrun import StripCheck
+from restow.migrator.references.reference import (
+    MOST_EXAMPLES,
+    FoundReferences,
+    ReferenceKind,
+    against_removal,
+    against_unserving,
+    not_looked_at,
+    sought,
+)
 from restow.migrator.references.scan import STANDING_KINDS, find_references
-from restow.migrator.references.verdict import MOST_EXAMPLES, against_removal, against_unserving, not_looked_at
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import read_crd
-from restow.migrator.requests.lister import ListFailed
-from restow.migrator.requests.listfailure import explain_list_failure
-from restow.migrator.requests.marking import rehearse_mark
+from restow.migrator.requests.lister import ListFailed, explain_list_failure
 from restow.migrator.requests.native import left_behind, without_condition
 from restow.migrator.requests.passes import scan
-from restow.migrator.requests.preflight import refusal
+from restow.migrator.requests.preflight import refusal, rehearse_mark
 
 
 @dataclass(frozen=True, slots=True)

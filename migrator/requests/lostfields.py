@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from restow.crds import Crd, dropped_fields, pruned_paths
 from restow.kube.resources import qualified_name
 from restow.migrator.decide.proof import may_be_stored
-from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import Options
-from restow.migrator.model.report import CrdReport
+from restow.migrator.model.report import CrdReport, PlanCheck, PlanFinding
 from restow.migrator.requests.lister import Item, ListFailed, list_objects
 from restow.migrator.requests.passes import WHOLE_OBJECTS, Environment
 

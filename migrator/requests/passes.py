@@ -28,8 +28,7 @@ from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport, Requests
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.crdaccess import deleted
-from restow.migrator.requests.lister import Item, ListFailed, list_objects
-from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator.requests.lister import Item, ListFailed, explain_list_failure, list_objects
 from restow.migrator.requests.pace import Limiter
 from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
 from restow.migrator.requests.stop import RunStop

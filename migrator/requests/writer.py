@@ -59,7 +59,7 @@ from restow.migrator.ownership.entries import (
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.reconcile import reconcile_with_schema
 from restow.migrator.ownership.translation import Translation
-from restow.migrator.requests.ownershipbrake import OwnershipBrake
+from restow.migrator.requests.lostowners import OwnershipBrake
 from restow.migrator.requests.pace import Limiter
 from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
 from restow.migrator.requests.stop import RunStop

@@ -15,10 +15,10 @@ from restow.migrator.decide.proof import nothing_due, reencoding_due, unprotecte
 from restow.migrator.model.callbacks import MigrationRefused, Moment
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import DELETED, patch_stored_versions, read_crd
+from restow.migrator.requests.native import beside_native
 from restow.migrator.requests.preflight import missing_permissions, refusal
 from restow.migrator.requests.premisecheck import leave_token
 from restow.migrator.run.context import CrdRun
-from restow.migrator.run.native import beside_native
 from restow.migrator.run.settle import settle
 
 _ATTEMPTS = 10

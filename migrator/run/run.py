@@ -41,18 +41,16 @@ from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.requests.lostfields import warn_of_lost_fields
 from restow.migrator.requests.lostowners import remember, still_lost
-from restow.migrator.requests.marking import rehearse_writes
-from restow.migrator.requests.native import NativeStuck
+from restow.migrator.requests.native import NativeRun, NativeStuck
 from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
-from restow.migrator.requests.preflight import missing_namespace
+from restow.migrator.requests.preflight import missing_namespace, rehearse_writes
 from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.begin import begin, begin_again
 from restow.migrator.run.context import CrdRun
-from restow.migrator.run.native import NativeRun
-from restow.migrator.run.prune import Pruner
+from restow.migrator.run.end import Pruner
 from restow.migrator.run.settle import Lagging, LagWatch, remaining
-from restow.migrator.run.sharding import ShardRun
+from restow.migrator.run.shards import ShardRun
 
 _log = logging.getLogger(__name__)
 

@@ -14,19 +14,9 @@ from restow.cli import connection as clusters
 from restow.cli.logs import FORMATS, LEVELS, remember
 from restow.cli.printing import note_wide
 from restow.cli.session import PATIENCE
-from restow.migrator import (
-    PATIENCE_S,
-    SETTLE_S,
-    Converters,
-    Engine,
-    ManagedFields,
-    Options,
-    Phase,
-    Scope,
-    Shard,
-    own_webhook,
-    url_problem,
-)
+from restow.migrator import Engine, ManagedFields, Options, Phase, Scope, Shard
+from restow.migrator.model.options import PATIENCE_S, SETTLE_S, url_problem
+from restow.migrator.requests.passes import Converters, own_webhook
 
 if TYPE_CHECKING:
     from restow.cli.registries import ConversionSource

@@ -20,7 +20,7 @@ from restow.conversion.definition.missing import missing_where_kept, missing_whe
 from restow.conversion.definition.opaque import OpaqueField, opaque_fields
 from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
-from restow.migrator import list_crds
+from restow.migrator.requests.crdaccess import list_crds
 from restow.offline import options as offline
 
 

@@ -14,7 +14,8 @@ from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.progress import Progress
 from restow.cli.session import Session, require_namespace, run
-from restow.migrator import CrdReport, Engine, MigrationReport, MigrationResult, Options, crds_to_migrate, migrate
+from restow.migrator import CrdReport, Engine, MigrationReport, Options, crds_to_migrate, migrate
+from restow.migrator.model.report import MigrationResult
 
 EXITS = {
     MigrationResult.SUCCEEDED: Exit.DONE,

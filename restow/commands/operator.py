@@ -25,7 +25,7 @@ from restow.conversion.operate.wiring import REFUSING, RESTORING
 from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
 from restow.crds.aggregation import GroupServedElsewhere
 from restow.kube import KubeError
-from restow.migrator import Targets
+from restow.migrator.operate.reconciler import Targets
 from restow.operator import Files, Settings, run
 from restow.operator.conversions import run as run_conversions
 from restow.operator.family import configurations, crds

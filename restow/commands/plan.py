@@ -12,8 +12,12 @@ from restow.cli import options
 from restow.cli.exits import Exit
 from restow.cli.printing import counted, print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
-from restow.migrator import MigrationPlan, find_old_references, list_crds, may_be_stored, plan, read_crd, what_is_proved
-from restow.migrator.references.verdict import not_looked_at, standing
+from restow.migrator import may_be_stored, plan, read_crd
+from restow.migrator.decide.proof import what_is_proved
+from restow.migrator.planning.plan import MigrationPlan
+from restow.migrator.references.reference import not_looked_at, standing
+from restow.migrator.references.scan import find_old_references
+from restow.migrator.requests.crdaccess import list_crds
 
 DEFAULT_SAMPLE = 100
 MOST_SAMPLED = 10_000

@@ -9,7 +9,8 @@ from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
-from restow.migrator import Readiness, read_crd, ready
+from restow.migrator import read_crd, ready
+from restow.migrator.planning.ready import Readiness
 
 
 @click.command("ready")

@@ -16,26 +16,20 @@ from restow.cli.session import Session, run
 from restow.crds import Crd
 from restow.kube.resources import qualified_name
 from restow.kube.suggestions import did_you_mean
-from restow.migrator import (
-    CLUSTER_KINDS,
-    MOVABLE_KINDS,
+from restow.migrator import find_references, read_crd, sought
+from restow.migrator.references.move import MOVABLE_KINDS, MoveReport, UndoReport, move_references, undo_releases
+from restow.migrator.references.readers.files import file_references
+from restow.migrator.references.reference import (
     FoundReferences,
-    MoveReport,
     NotLookedAt,
     Reference,
     ReferenceKind,
     ReferenceTally,
     SoughtVersion,
-    UndoReport,
-    file_references,
-    find_references,
-    list_crds,
-    move_references,
     old_versions,
-    read_crd,
-    sought,
-    undo_releases,
 )
+from restow.migrator.references.scan import CLUSTER_KINDS
+from restow.migrator.requests.crdaccess import list_crds
 
 
 def _kinds(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[ReferenceKind]:

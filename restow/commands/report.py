@@ -27,16 +27,12 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import Resource
-from restow.migrator import (
-    CrdStatus,
-    FoundReferences,
-    ListFailed,
-    find_old_references,
-    list_crds,
-    may_be_stored,
-    read_crd,
-)
-from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator import ListFailed, may_be_stored, read_crd
+from restow.migrator.planning.status import CrdStatus
+from restow.migrator.references.reference import FoundReferences
+from restow.migrator.references.scan import find_old_references
+from restow.migrator.requests.crdaccess import list_crds
+from restow.migrator.requests.lister import explain_list_failure
 from restow.migrator.requests.passes import scan
 from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
 from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse_run, render

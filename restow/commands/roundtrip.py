@@ -26,7 +26,9 @@ from restow.conversion.explain.roundtrip import BrokenLaw, is_forgiven, round_tr
 from restow.crds import Crd
 from restow.kube.resources import qualified_name
 from restow.kube.retry import jittered
-from restow.migrator import MigrationRefused, Requests, list_crds, read_crd
+from restow.migrator import MigrationRefused, read_crd
+from restow.migrator.model.report import Requests
+from restow.migrator.requests.crdaccess import list_crds
 from restow.migrator.requests.lister import list_objects
 from restow.migrator.requests.stop import RunStop
 from restow.offline import options as offline

@@ -13,7 +13,8 @@ from restow.cli.printing import echo, print_data, print_table
 from restow.cli.session import Session, run
 from restow.conversion.operate.gates import GATES
 from restow.conversion.operate.overview import RulesOverview, rules_overview
-from restow.migrator import CrdStatus, status
+from restow.migrator import status
+from restow.migrator.planning.status import CrdStatus
 
 
 @click.command("status")

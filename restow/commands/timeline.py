@@ -16,7 +16,8 @@ from restow.cli.printing import print_data, print_table, say
 from restow.cli.registries import load_crds
 from restow.cli.session import Session, run
 from restow.crds import Crd
-from restow.migrator import list_crds, may_be_stored
+from restow.migrator import may_be_stored
+from restow.migrator.requests.crdaccess import list_crds
 from restow.migrator.timeline import (
     PolicyError,
     TimelineFinding,

@@ -39,8 +39,10 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.clockcheck import ClockCheck
 from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
+from restow.migrator import Events, Migrator, log_details
 from restow.migrator import Options as MigrationOptions
+from restow.migrator.model.options import SETTLE_S
+from restow.migrator.operate.reconciler import Targets
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
 from restow.webhook.authority import Connect, OwnAuthority

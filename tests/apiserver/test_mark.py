@@ -14,7 +14,8 @@ from restow.controlplane.plane import ControlPlane
 from restow.controlplane.users import ControlPlaneAuthority
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Phase, Scope
+from restow.migrator import CrdReport, Migration, MigrationReport, Options, Phase, Scope
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.kind import Kind, entry_versions
 from tests.apiserver.proxy import Answer, Proxy, Seen, proxy_before
 from tests.apiserver.webhook import ConvertedKind, Webhook

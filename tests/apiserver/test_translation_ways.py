@@ -21,9 +21,8 @@ from restow.kube.cluster import PatchType
 from restow.kube.resources import Resource
 from restow.migrator import ConverterDown, Migration, Options, Unconverted, read_crd
 from restow.migrator.model.report import Requests
-from restow.migrator.requests.reviewer import Reviewer
 from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.webhook import webhook_converter
+from restow.migrator.requests.webhook import Reviewer, webhook_converter
 from tests.apiserver.access import Access, Right
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind

@@ -24,13 +24,13 @@ from restow.migrator import (
     MigrationDetails,
     MigrationEvent,
     MigrationReport,
-    MigrationResult,
     Migrator,
     Options,
     Phase,
     Shard,
     may_be_stored,
 )
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen, proxy_before
 from tests.histories.drawing import Act, Route, Step
 from tests.histories.world import GROUP, World

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from restow.kube.resources import Object
-from restow.migrator.references.model import SoughtVersion
+from restow.migrator.references.reference import SoughtVersion
 
 Steps: TypeAlias = tuple[str | int, ...]
 """A place in an object: fields and indexes."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from restow.migrator.model.findings import MOST_EACH, PlanCheck, PlanFinding, PlanFindings, of_failure
-from restow.migrator.model.report import ObjectFailure
+from restow.migrator.model.report import MOST_EACH, ObjectFailure, PlanCheck, PlanFinding, PlanFindings, of_failure
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.operate.events import EventLimiter, event_of
 from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
+from restow.migrator.operate.log import EventLimiter, event_of
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 SAID = (

@@ -13,8 +13,9 @@ from restow.crds import Crd
 from restow.kube.clock import Clock
 from restow.kube.cluster import Reply, Request
 from restow.kube.errors import Forbidden
-from restow.migrator import FoundReferences, Migrator, NotLookedAt, sought
+from restow.migrator import Migrator, sought
 from restow.migrator.operate.references import NO_REFERENCES, ReferenceSearches, condition
+from restow.migrator.references.reference import FoundReferences, NotLookedAt
 from tests.memory.cluster import MemoryCluster
 from tests.migrator import builders as b
 from tests.migrator.references.found import WIDGETS, named_by, owned

@@ -8,7 +8,7 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.model.options import Engine, Options, Phase, Shard
-from restow.migrator.operate.targets import choice, in_group, labelled
+from restow.migrator.operate.reconciler import choice, in_group, labelled
 from tests.migrator import builders as b
 
 WIDGETS = b.crd()

@@ -10,11 +10,9 @@ from collections import Counter
 import pytest
 
 from restow.kube.cluster import Cluster, Reply, Request
-from restow.migrator.model.findings import PlanCheck, PlanFinding, PlanFindings
 from restow.migrator.model.options import Options, Phase
-from restow.migrator.model.report import Requests
-from restow.migrator.planning.plan import Measured, MigrationPlan
-from restow.migrator.planning.planner import plan
+from restow.migrator.model.report import PlanCheck, PlanFinding, PlanFindings, Requests
+from restow.migrator.planning.plan import Measured, MigrationPlan, plan
 from restow.migrator.requests.lostfields import LostFields
 from tests.memory.stub import StubCluster
 from tests.migrator import builders as b

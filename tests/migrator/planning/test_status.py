@@ -12,7 +12,8 @@ import pytest
 from restow.crds import Crd
 from restow.kube.cluster import Reply, Request
 from restow.kube.errors import NotFound
-from restow.migrator import CrdState, CrdStatus, MigrationRefused, Options, crds_to_migrate, status
+from restow.migrator import MigrationRefused, Options, crds_to_migrate, status
+from restow.migrator.planning.status import CrdState, CrdStatus
 from tests.memory.stub import StubCluster
 from tests.migrator import builders as b
 

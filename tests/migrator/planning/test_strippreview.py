@@ -6,13 +6,13 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.decide.policies import entry_policies
-from restow.migrator.model.findings import PlanCheck
 from restow.migrator.model.options import Options
+from restow.migrator.model.report import PlanCheck
 from restow.migrator.ownership.conversion import ConvertedEntry
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation
-from restow.migrator.planning.strippreview import StripPrediction
+from restow.migrator.planning.dryrun import StripPrediction
 from restow.migrator.requests.wire import Meta
 from tests.migrator import builders as b
 from tests.migrator.builders import api_version, entry

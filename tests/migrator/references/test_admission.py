@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from restow.migrator import Reference
-from restow.migrator.references.readers.admission import API_SERVICES, api_services
-from restow.migrator.references.readers.typed import typed_references
+from restow.migrator.references.readers.typed import API_SERVICES, api_services, typed_references
+from restow.migrator.references.reference import Reference
 from tests.migrator.references.found import SPELLINGS, WIDGETS
 from tests.migrator.references.spellings import blocks
 

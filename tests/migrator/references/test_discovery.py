@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from restow.migrator.references.discovery import CORE, followed, groups_decoder, listing_decoder, resources_path
+from restow.migrator.references.scan import CORE, followed, groups_decoder, listing_decoder, resources_path
 
 ALL = ["create", "delete", "get", "list", "patch", "watch"]
 

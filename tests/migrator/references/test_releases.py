@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.references.readers.helm import NoRelease, stored_json
-from restow.migrator.references.releases import StoredRelease
+from restow.migrator.references.readers.helm import NoRelease, StoredRelease, stored_json
 from tests.migrator.references.found import OTHER, OWNERS, WIDGET, release, secret, stored
 
 HOOK = {"name": "h", "path": "h.yaml", "manifest": WIDGET, "events": ["pre-install"]}

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from restow.migrator import FoundReferences, NotLookedAt, sought
-from restow.migrator.references.model import MOST_KEPT, ReferenceKind, ReferenceTally
-from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator import sought
+from restow.migrator.references.readers.metadata import owner_references
 from restow.migrator.references.readers.typed import typed_references
-from restow.migrator.references.verdict import against_removal, against_unserving, not_looked_at, standing
+from restow.migrator.references.reference import (
+    MOST_KEPT,
+    FoundReferences,
+    NotLookedAt,
+    ReferenceKind,
+    ReferenceTally,
+    against_removal,
+    against_unserving,
+    not_looked_at,
+    standing,
+)
 from tests.migrator import builders as b
 from tests.migrator.references.found import OWNERS, SPELLINGS, WIDGETS, helm, meta, named_by, owned, owner
 

@@ -11,9 +11,9 @@ from restow.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeErr
 from restow.kube.resources import CRDS
 from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.model import watermark
-from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import Options, Phase
-from restow.migrator.requests.marking import rehearse_mark, rehearse_writes
+from restow.migrator.model.report import PlanCheck, PlanFinding
+from restow.migrator.requests.preflight import rehearse_mark, rehearse_writes
 from tests.memory.cluster import MemoryCluster, Request
 from tests.migrator import builders as b
 

@@ -16,8 +16,8 @@ from restow.kube.errors import BadReply, KubeError, ServerError, TimedOut, TooLa
 from restow.migrator.decide.errortable import ATTEMPTS, REVIEW_ATTEMPTS, BrokenOff, ErrorAction, of_review_error
 from restow.migrator.model.converter import Answer, ConverterDown, Unconverted
 from restow.migrator.model.report import Requests
-from restow.migrator.requests.reviewer import IN_FLIGHT, Reviewer, Way
 from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.webhook import IN_FLIGHT, Reviewer, Way
 from tests.migrator.builders import api_version
 
 V1, V2 = api_version("v1"), api_version("v2")

@@ -15,8 +15,15 @@ from restow.crds import Crd
 from restow.kube.errors import BadReply
 from restow.migrator.model.converter import ConverterDown
 from restow.migrator.model.options import url_problem
-from restow.migrator.requests.reviewer import MOST_BYTES, MOST_OBJECTS, ReviewFailed, read_answer, slices, write_review
-from restow.migrator.requests.webhook import endpoint
+from restow.migrator.requests.webhook import (
+    MOST_BYTES,
+    MOST_OBJECTS,
+    ReviewFailed,
+    endpoint,
+    read_answer,
+    slices,
+    write_review,
+)
 from tests.migrator import builders as b
 
 REVIEW = "apiextensions.k8s.io/v1"

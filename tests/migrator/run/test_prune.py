@@ -19,8 +19,8 @@ from restow.migrator.model.report import CrdReport, MigrationReport, MigrationRe
 from restow.migrator.requests.crdaccess import DELETED
 from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.stop import RunStop
-from restow.migrator.run.prune import Pruner
-from restow.migrator.run.sharding import ShardRun
+from restow.migrator.run.end import Pruner
+from restow.migrator.run.shards import ShardRun
 from tests.memory.cluster import MemoryCluster, Request
 from tests.migrator import builders as b
 

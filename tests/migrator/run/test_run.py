@@ -19,7 +19,7 @@ from restow.migrator import CrdReport, Migration, Options, Shard
 from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.requests.lostowners import LostOwners
 from restow.migrator.run import run as run_module
-from restow.migrator.run.sharding import ShardRun
+from restow.migrator.run.shards import ShardRun
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
 from tests.kube.conftest import RunInVirtualTime
 from tests.memory.cluster import MemoryCluster, Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from restow.migrator.run.sharding import ledger_name
+from restow.migrator.run.shards import ledger_name
 from tests.migrator import builders as b
 
 LONGEST = 253

@@ -11,7 +11,9 @@ from restow.crds import Crd
 from restow.kube.cluster import Reply, Request
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import CrdReport, MigrationResult, Moment, Options, Phase, migrate, prune
+from restow.migrator import CrdReport, Options, Phase, migrate, prune
+from restow.migrator.model.callbacks import Moment
+from restow.migrator.model.report import MigrationResult
 from tests.migrator import builders as b
 from tests.migrator.run.test_prune import OneCrd
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from restow.crds import Crd
 from restow.migrator.decide.prune import Generations
-from restow.migrator.decide.shards import Record, Standing, decode_records, encode_records, standing
 from restow.migrator.model.options import MOST_SHARDS, Shard
+from restow.migrator.run.shards import Record, Standing, decode_records, encode_records, standing
 from tests.migrator import builders as b
 
 MARK = "the mark"
