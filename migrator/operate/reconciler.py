@@ -41,7 +41,7 @@ from restow.migrator.operate.references import ReferenceSearches, condition, wri
 from restow.migrator.references.reference import standing
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import annotate, read_crd
-from restow.migrator.requests.passes import Converters, own_webhook
+from restow.migrator.requests.environment import Converters, own_webhook
 from restow.migrator.requests.preflight import refusal
 from restow.migrator.run.run import Migration
 from restow.migrator.run.settle import LAG_PATIENCE_S, remaining

@@ -12,10 +12,9 @@ The facts of API servers behind the checks, all seen on Kubernetes 1.37:
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from restow.crds import Crd, Version, dropped_fields, retyped_fields
@@ -27,9 +26,9 @@ from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.model.converter import ConverterDown, Json, Unconverted
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import Requests
-from restow.migrator.requests.passes import Environment, open_converter
+from restow.migrator.requests.environment import Environment
 from restow.migrator.requests.preflight import LAST_APPLIED, Permission, missing, refusal, rehearse_mark
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.webhook import open_converter
 
 _SHOWN = 5
 """The most paths, or managers, of one sentence."""
@@ -99,7 +98,7 @@ class CrdExamination:
         """Convert objects by the CRD's webhook, as an apply does; nothing once it does not answer."""
         if self._down:
             return ()
-        environment = Environment(self._cluster, RunStop(), time.monotonic, longest_wait=0.0, longest_patience_s=0.0)
+        environment = replace(Environment.brief(self._cluster), longest_wait=0.0)
         try:
             async with open_converter(None, environment, self._crd, Options(), Requests()) as converter:
                 return await converter.convert(objects, api_version)

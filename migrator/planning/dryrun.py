@@ -15,10 +15,8 @@ combination of managers and from as many namespaces as possible. If it cannot tr
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,17 +31,16 @@ from restow.migrator.decide.decision import decide
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.decide.premise import Premise
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
-from restow.migrator.model.options import Options
+from restow.migrator.model.options import Engine, Options
 from restow.migrator.model.report import CrdReport, ObjectFailure, PlanCheck, PlanFinding, PlanFindings, of_failure
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation, supposed
 from restow.migrator.planning.sample import Sample, detached
+from restow.migrator.requests.environment import Environment
 from restow.migrator.requests.lister import Item
-from restow.migrator.requests.pace import Limiter
-from restow.migrator.requests.passes import LONGEST_WAIT, Environment, open_converter
 from restow.migrator.requests.premisecheck import PremiseCheck
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator, Work
+from restow.migrator.requests.webhook import open_converter
 from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder, whole_page_decoder
 from restow.migrator.requests.writer import ObjectWriter
 
@@ -174,9 +171,7 @@ class StripCheck:
     async def _foretell(self, picked: Sequence[Meta]) -> StripPrediction:
         options = Options()
         rules = entry_policies(_without_serving(self._crd, self._version), options)
-        environment = Environment(
-            self._cluster, RunStop(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT, longest_patience_s=0.0
-        )
+        environment = Environment.brief(self._cluster)
         report = CrdReport(name=self._crd.name)
         found = StripPrediction()
         objects = await self._read(picked)
@@ -388,21 +383,18 @@ class DryRun:
     """Tries the writes of objects of one CRD, and measures them.
 
     Args:
-        cluster: the API server.
+        environment: the API server and the clock; once its stop is set, the dry run ends.
         crd: the CRD.
         rules: the policies for the decisions about objects.
         options: the options of the migration; the dry run obeys its concurrency and rate.
         converter: converts entries.
         findings: receives the refusals.
         predicted: receives entries that cannot be carried over.
-        stop: ends the dry run once it is set.
-        clock: a monotonic clock, in seconds.
-        jitter: adds jitter to a wait, ``seconds -> seconds``.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        environment: Environment,
         crd: Crd,
         rules: EntryPolicies,
         options: Options,
@@ -410,33 +402,24 @@ class DryRun:
         converter: Converter,
         findings: PlanFindings,
         predicted: StripPrediction,
-        stop: RunStop,
-        clock: Callable[[], float],
-        jitter: Callable[[float], float],
     ) -> None:
-        self._cluster = cluster
+        self._cluster = environment.cluster
         self._resource = crd.resource_at(crd.storage.name)
         self._rules = rules
         self._workers = options.concurrency
         self._findings = findings
         self._predicted = predicted
-        self._stop = stop
-        self._clock = clock
+        self._stop = environment.stop
+        self._clock = environment.clock
         self._report = CrdReport(name=crd.name)
         self._translator = Translator(converter, rules, self._report)
         self._writer = ObjectWriter(
-            cluster,
-            crd,
+            environment,
             rules,
+            replace(options, engine=Engine.DIRECT, patience_s=0.0, dry_run=True),
             self._report,
             translator=self._translator,
-            check=PremiseCheck(cluster, Premise(crd)),
-            limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=clock),
-            stop=stop,
-            clock=clock,
-            jitter=jitter,
-            patience_s=0.0,
-            dry_run=True,
+            check=PremiseCheck(environment.cluster, Premise(crd)),
         )
         self._told_end = False
         self.tried = 0

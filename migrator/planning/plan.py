@@ -39,18 +39,12 @@ from restow.migrator.ownership.translation import supposed
 from restow.migrator.planning.dryrun import DryRun, Measured, StripPrediction, probe
 from restow.migrator.planning.sample import Sample, detached
 from restow.migrator.references.reference import FoundReferences
-from restow.migrator.requests.lister import Item, ListedPage, ListFailed, explain_list_failure, list_objects
+from restow.migrator.requests.environment import Converters, Environment, RunStop, own_webhook
+from restow.migrator.requests.lister import Item, ListedPage, ListFailed, explain_list_failure, object_pages
 from restow.migrator.requests.lostfields import LostFields, find_lost_fields
 from restow.migrator.requests.lostowners import still_lost
 from restow.migrator.requests.native import left_behind, without_condition
-from restow.migrator.requests.passes import (
-    LONGEST_WAIT,
-    Converters,
-    Environment,
-    open_converter,
-    own_webhook,
-    page_size,
-)
+from restow.migrator.requests.passes import page_size
 from restow.migrator.requests.preflight import (
     missing,
     missing_namespace,
@@ -59,7 +53,7 @@ from restow.migrator.requests.preflight import (
     refusal,
     rehearse_writes,
 )
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.webhook import open_converter
 from restow.migrator.requests.wire import Meta
 
 
@@ -343,14 +337,12 @@ async def plan(
         found.findings.add(PlanFinding(check=PlanCheck.NATIVE, message=left))
     stop = RunStop()
     callbacks = Callbacks(Silent(), converters, stop.because)
-    environment = Environment(
-        cluster,
-        stop,
-        clock,
-        chance or random.Random(),
-        callbacks.converter,
-        longest_wait=LONGEST_WAIT,
-        longest_patience_s=0.0,
+    environment = replace(
+        Environment.brief(cluster),
+        stop=stop,
+        clock=clock,
+        random=chance or random.Random(),
+        converters=callbacks.converter,
     )
     chosen: Converter | None = None
     try:
@@ -415,20 +407,17 @@ class _Planner:
         """
         found = self._found
         rehearsal = DryRun(
-            self._cluster,
+            self._environment,
             self._crd,
             self._rules,
             self._options,
             converter=converter,
             findings=found.findings,
             predicted=found.predicted,
-            stop=self._environment.stop,
-            clock=self._environment.clock,
-            jitter=self._environment.jitter,
         )
         whole = self._rules.whole_objects or (self._everything and self._rules.translates)
         try:
-            async for page in self._timed(self._pages(self._crd.storage.name, found.requests, whole=whole)):
+            async for page in self._timed(self._pages(self._crd.storage.name, whole=whole)):
                 due = [item for item in page.items if self._takes_a_write(*item)]
                 if self._everything and due and await self._may_try():
                     await rehearsal.try_out(due)
@@ -449,7 +438,7 @@ class _Planner:
         for said in hazard_warnings(self._rules.hazards, found.hazards, self._rules.storage):
             found.findings.add(PlanFinding(check=PlanCheck.OBJECTS, message=said))
         if found.writes and may_be_stored(self._crd) != (self._crd.storage.name,):
-            found.lost = await find_lost_fields(self._crd, self._objects_at)
+            found.lost = await find_lost_fields(self._crd, self._pages_at)
             for finding in found.lost.findings(self._crd):
                 found.findings.add(finding)
 
@@ -461,7 +450,9 @@ class _Planner:
         obj: Json | None = None
         if self._anyone is not None:
             try:
-                reply = await self._cluster.get(self._crd.resource_at(self._crd.storage.name), *self._key(self._anyone))
+                reply = await self._cluster.get(
+                    self._crd.resource_at(self._crd.storage.name), self._anyone.name, self._anyone.namespace or None
+                )
                 obj = reply.json()
             except KubeError:
                 pass  # gone, or not readable: test the webhook with a generated object
@@ -537,27 +528,20 @@ class _Planner:
             yield page
             begun = self._environment.clock()
 
-    async def _objects_at(self, version: str) -> AsyncIterator[Item]:
-        async for page in self._pages(version, self._found.requests, whole=True):
-            for item in page.items:
-                yield item
+    def _pages_at(self, version: str) -> AsyncIterator[ListedPage]:
+        return self._pages(version, whole=True)
 
-    def _pages(self, version: str, requests: Requests, *, whole: bool) -> AsyncIterator[ListedPage]:
-        return list_objects(
-            self._cluster,
-            self._crd.resource_at(version),
-            page_size=page_size(self._options, self._crd, replace(self._rules, whole_objects=whole)),
-            requests=requests,
-            stop=RunStop(),
-            jitter=self._environment.jitter,
-            namespace=self._options.namespace,
-            selector=self._options.selector,
+    def _pages(self, version: str, *, whole: bool) -> AsyncIterator[ListedPage]:
+        return object_pages(
+            replace(self._environment, stop=RunStop()),  # a rehearsal that ends early does not end the lists
+            self._crd,
+            self._options,
+            self._found.requests,
+            page_size(self._options, self._crd, replace(self._rules, whole_objects=whole)),
+            version=version,
             whole=whole,
             patience_s=with_retries(self._cluster).patience_s,
         )
-
-    def _key(self, meta: Meta) -> tuple[str, str | None]:
-        return meta.name, meta.namespace or None
 
 
 def _detached(item: Item) -> Item:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import base64
 import random
+import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -38,6 +39,7 @@ from restow.kube.resources import CONFIG_MAPS, Object, Resource, qualified_name
 from restow.kube.retry import jittered, with_retries
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.converter import Converter, ConverterDown, Unconverted
+from restow.migrator.model.options import Options
 from restow.migrator.model.report import Requests
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry, same_ownership
 from restow.migrator.references.readers.helm import RELEASE_TYPE, NoRelease, StoredObject, StoredRelease
@@ -46,10 +48,9 @@ from restow.migrator.references.readers.metadata import owner_references
 from restow.migrator.references.readers.typed import typed_references
 from restow.migrator.references.reference import NotLookedAt, Reference, ReferenceKind, SoughtVersion, sought
 from restow.migrator.references.scan import find_references, listing_decoder, resources_path
+from restow.migrator.requests.environment import Converters, Environment, RunStop, own_webhook
 from restow.migrator.requests.lister import list_objects
-from restow.migrator.requests.passes import Converters, own_webhook
-from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.webhook import webhook_converter
+from restow.migrator.requests.webhook import open_converter
 from restow.migrator.requests.wire import Meta, combined_patch, object_decoder, whole_object_decoder
 
 
@@ -318,20 +319,10 @@ async def _converter(cluster: Cluster, crd: Crd, converters: Converters) -> Asyn
     """Open the converter for the objects of a CRD; None if only their apiVersion changes."""
     if crd.strategy == "None":
         yield None
-    elif (chosen := converters(crd)) is not None:
-        yield chosen
     else:
-        chance = random.Random()
-        async with webhook_converter(
-            crd,
-            cluster,
-            url=None,
-            stop=RunStop(),
-            jitter=lambda seconds: jittered(seconds, chance),
-            chance=chance,
-            requests=Requests(),
-        ) as webhook:
-            yield webhook
+        environment = Environment(cluster, RunStop(), time.monotonic, longest_patience_s=0.0)
+        async with open_converter(converters(crd), environment, crd, Options(), Requests()) as converter:
+            yield converter
 
 
 class _ReferenceMover:

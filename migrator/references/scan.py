@@ -48,10 +48,9 @@ from restow.migrator.references.reference import (
     SoughtVersion,
     old_versions,
 )
+from restow.migrator.requests.environment import LONGEST_WAIT, RunStop
 from restow.migrator.requests.lister import ListedPage, ListFailed, list_objects, readable_pages
-from restow.migrator.requests.passes import LONGEST_WAIT
 from restow.migrator.requests.preflight import Permission, missing
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.wire import Meta
 
 _T = TypeVar("_T")

@@ -29,8 +29,9 @@ from restow.kube.errors import ApiError, BadReply, KubeError, NotFound, TooDeep,
 from restow.kube.resources import Resource, qualified_name
 from restow.kube.retry import without_retries
 from restow.migrator.decide.errortable import ATTEMPTS, Attempts, ErrorAction, is_transient, of_list_error
+from restow.migrator.model.options import Options
 from restow.migrator.model.report import Requests, again
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.environment import Environment, RunStop
 from restow.migrator.requests.wire import (
     Meta,
     ObjectPage,
@@ -180,6 +181,36 @@ async def list_objects(
             return
         if page_bytes and page.items:
             limit = max(1, min(page_size, page_bytes * len(page.items) // page.size))
+
+
+def object_pages(
+    environment: Environment,
+    crd: Crd,
+    options: Options,
+    requests: Requests,
+    page_size: int,
+    *,
+    version: str = "",
+    whole: bool = False,
+    patience_s: float = 0.0,
+) -> AsyncIterator[ListedPage]:
+    """List the objects of a CRD, or the part of them that the options choose; see ``list_objects``.
+
+    Args:
+        version: the version to list at; empty for the storage version.
+    """
+    return list_objects(
+        environment.cluster,
+        crd.resource_at(version or crd.storage.name),
+        page_size=page_size,
+        requests=requests,
+        stop=environment.stop,
+        jitter=environment.jitter,
+        namespace=options.namespace,
+        selector=options.selector,
+        whole=whole,
+        patience_s=patience_s,
+    )
 
 
 async def _page(

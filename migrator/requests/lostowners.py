@@ -30,7 +30,7 @@ from restow.migrator.decide.decision import ObjectDecision
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.ownership.entries import FIELD_MANAGER
 from restow.migrator.requests.crdaccess import annotate, read_crd
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.environment import RunStop
 from restow.migrator.requests.wire import object_decoder
 
 ANNOTATION = "restow.dev/owners-lost"

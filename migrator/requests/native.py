@@ -35,9 +35,9 @@ from restow.migrator.model.options import Engine, Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.crdaccess import patch_stored_versions, read_crd
-from restow.migrator.requests.lister import ListFailed, list_objects
-from restow.migrator.requests.passes import Environment, page_size
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.environment import Environment, RunStop
+from restow.migrator.requests.lister import ListFailed, object_pages
+from restow.migrator.requests.passes import page_size
 
 NATIVE_MIGRATIONS = tuple(
     Resource("storagemigration.k8s.io", version, "storageversionmigrations", namespaced=False)
@@ -471,13 +471,13 @@ class NativeRun:
         crd, rules = self._crd, self._rules
         count = 0
         try:
-            async for page in list_objects(
-                self._environment.cluster,
-                crd.resource_at(crd.storage.name),
-                page_size=page_size(self._options, crd, rules),
-                requests=self._report.requests,
-                stop=self._environment.stop,
-                jitter=self._environment.jitter,
+            size = page_size(self._options, crd, rules)
+            async for page in object_pages(
+                self._environment,
+                crd,
+                self._options,
+                self._report.requests,
+                size,
                 patience_s=self._options.patience_s,
             ):
                 for meta, _live in page.items:

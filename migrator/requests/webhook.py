@@ -6,7 +6,7 @@ answer: a migration must not use a converted object that the server would refuse
 so the reviewer halves one that fails, to find the objects that the webhook refuses or cannot process. It waits for a
 webhook that is out of reach, for a bounded time, and gives up a webhook that answers for no object.
 
-``webhook_converter`` opens the connection. It uses a URL unchanged. It reaches a Service of the cluster by its DNS name
+``open_converter`` opens the connection. It uses a URL unchanged. It reaches a Service of the cluster by its DNS name
 in a pod, and elsewhere through the API server's service proxy. The proxy uses the same route as the API server's own
 reviews, but does not verify the webhook's certificate.
 """
@@ -17,7 +17,6 @@ import asyncio
 import base64
 import binascii
 import functools
-import random
 import socket
 import ssl
 import uuid
@@ -37,10 +36,10 @@ from restow.kube.errors import BadReply, KubeError, TimedOut, Unreachable, api_e
 from restow.kube.resources import Resource
 from restow.kube.retry import without_retries
 from restow.migrator.decide.errortable import Attempts, BrokenOff, ErrorAction, ErrorOutcome, is_outage, of_review_error
-from restow.migrator.model.converter import Answer, ConverterDown, Json, Unconverted
-from restow.migrator.model.options import url_problem
+from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
+from restow.migrator.model.options import Options, url_problem
 from restow.migrator.model.report import Requests, again
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.environment import Environment
 
 _KIND = "ConversionReview"
 _LONGEST_MESSAGE = 300
@@ -152,9 +151,7 @@ class Reviewer:
     Args:
         name: the name of the webhook, for messages.
         find: returns the connection to it, once, on first use; may raise ConverterDown.
-        stop: once it is set, the reviewer sends no further review.
-        jitter: adds jitter to a wait, ``seconds -> seconds``.
-        chance: makes the uids of reviews.
+        environment: its chance makes the uids of reviews; once its stop is set, the reviewer sends no further review.
         requests: counts the reviews.
         patience_s: seconds to wait for an unreachable webhook, beyond the usual attempts.
     """
@@ -163,18 +160,14 @@ class Reviewer:
         self,
         name: str,
         find: Callable[[], Awaitable[Way]],
-        *,
-        stop: RunStop,
-        jitter: Callable[[float], float],
-        chance: random.Random,
+        environment: Environment,
         requests: Requests,
         patience_s: float = 0.0,
     ) -> None:
         self._name = name
         self._find = find
-        self._stop = stop
-        self._jitter = jitter
-        self._chance = chance
+        self._stop = environment.stop
+        self._environment = environment
         self._requests = requests
         self._patience_s = patience_s
         self._finding = asyncio.Lock()
@@ -218,7 +211,7 @@ class Reviewer:
                     return [self._give_up(outcome, lasting=is_outage(error) or isinstance(error, TimedOut))]
                 self._requests.retried += 1
                 what = again("ask the conversion webhook", attempt, outcome.attempts, error.said)
-                await self._stop.sleep(self._jitter(outcome.wait), what)
+                await self._stop.sleep(self._environment.jitter(outcome.wait), what)
             else:
                 self._hear()
                 return answers
@@ -246,7 +239,7 @@ class Reviewer:
                 raise ConverterDown(self._stop.why, unreachable=self._stop.unreachable)
             async with self._finding:
                 self._way = self._way or await self._find()
-            uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+            uid = str(uuid.UUID(int=self._environment.random.getrandbits(128), version=4))
             review = write_review(bodies, api_version, uid=uid, review_version=self._way.review_version)
             self._requests.review += 1
             answer = await self._way.post(review)
@@ -359,39 +352,29 @@ _LOOKUP_S = 5.0
 
 
 @asynccontextmanager
-async def webhook_converter(
-    crd: Crd,
-    cluster: Cluster,
-    *,
-    url: str | None,
-    stop: RunStop,
-    jitter: Callable[[float], float],
-    chance: random.Random,
-    requests: Requests,
-    patience_s: float = 0.0,
-) -> AsyncIterator[Reviewer]:
-    """Open the CRD's webhook; the first conversion sends the first request.
+async def open_converter(
+    chosen: Converter | None, environment: Environment, crd: Crd, options: Options, requests: Requests
+) -> AsyncIterator[Converter]:
+    """Open the converter that was chosen, or the CRD's own webhook; the first conversion sends the first request.
 
     Args:
-        crd: a CRD with strategy Webhook.
-        cluster: its API server.
-        url: another URL of the same webhook, see ``Options.conversion_url``.
-        stop, jitter, chance, requests, patience_s: see ``Reviewer``.
+        chosen: the converter; None for the CRD's own webhook.
+        environment: the API server, the clock and the end of the run.
+        crd: the CRD, with strategy Webhook if a conversion is asked for.
+        options: the options of the run.
+        requests: counts the reviews.
     """
+    if chosen is not None:
+        yield chosen
+        return
+    patience_s = min(options.patience_s, environment.longest_patience_s)
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=IN_FLIGHT, keepalive_timeout=75),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": "restow", "Accept": "application/json", "Content-Type": "application/json"},
     ) as session:
-        yield Reviewer(
-            f"the conversion webhook of {crd.name}",
-            functools.partial(_find, crd, cluster, session, url),
-            stop=stop,
-            jitter=jitter,
-            chance=chance,
-            requests=requests,
-            patience_s=patience_s,
-        )
+        find = functools.partial(_find, crd, environment.cluster, session, options.conversion_url)
+        yield Reviewer(f"the conversion webhook of {crd.name}", find, environment, requests, patience_s)
 
 
 async def _find(crd: Crd, cluster: Cluster, session: aiohttp.ClientSession, url: str | None) -> Way:

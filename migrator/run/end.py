@@ -22,10 +22,10 @@ from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase
 from restow.migrator.model.report import CrdReport
 from restow.migrator.requests.crdaccess import DELETED, annotate, patch_stored_versions, read_crd
+from restow.migrator.requests.environment import RunStop
 from restow.migrator.requests.passes import unfinished
 from restow.migrator.requests.preflight import no_mark
 from restow.migrator.requests.premisecheck import PremiseCheck
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.shards import ShardRun
 
 _ATTEMPTS = 10

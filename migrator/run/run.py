@@ -39,13 +39,13 @@ from restow.migrator.model.watermark import Watermark, valid_watermark
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import annotate, read_crd
+from restow.migrator.requests.environment import Converters, Environment, RunStop, own_webhook
 from restow.migrator.requests.lostfields import warn_of_lost_fields
 from restow.migrator.requests.lostowners import remember, still_lost
 from restow.migrator.requests.native import NativeRun, NativeStuck
-from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
+from restow.migrator.requests.passes import run_pass, unfinished
 from restow.migrator.requests.preflight import missing_namespace, rehearse_writes
 from restow.migrator.requests.premisecheck import PremiseCheck
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.begin import begin, begin_again
 from restow.migrator.run.context import CrdRun
 from restow.migrator.run.end import Pruner

@@ -16,7 +16,7 @@ from restow.cli.printing import note_wide
 from restow.cli.session import PATIENCE
 from restow.migrator import Engine, ManagedFields, Options, Phase, Scope, Shard
 from restow.migrator.model.options import PATIENCE_S, SETTLE_S, url_problem
-from restow.migrator.requests.passes import Converters, own_webhook
+from restow.migrator.requests.environment import Converters, own_webhook
 
 if TYPE_CHECKING:
     from restow.cli.registries import ConversionSource

@@ -22,7 +22,7 @@ from restow.conversion.rules.model import OnError
 from restow.crds import Crd, CrdError, load, loads
 from restow.migrator import MigrationRefused, Unconverted
 from restow.migrator.model.converter import Answer, Json
-from restow.migrator.requests.passes import Converters
+from restow.migrator.requests.environment import Converters
 
 if TYPE_CHECKING:
     from restow.conversion.rulefiles import LoadedRules  # imported late: it takes half of a command's start

@@ -29,8 +29,8 @@ from restow.kube.retry import jittered
 from restow.migrator import MigrationRefused, read_crd
 from restow.migrator.model.report import Requests
 from restow.migrator.requests.crdaccess import list_crds
+from restow.migrator.requests.environment import RunStop
 from restow.migrator.requests.lister import list_objects
-from restow.migrator.requests.stop import RunStop
 from restow.offline import options as offline
 from restow.offline.differences import FieldChange, changes
 

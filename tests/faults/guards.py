@@ -169,7 +169,7 @@ def end_at_an_expired_list() -> Iterator[None]:
             raise Ended
         return outcome
 
-    whole = passes.list_objects
+    whole = passes.object_pages
 
     async def ending(*arguments: Any, **more: Any) -> AsyncIterator[Any]:
         try:
@@ -178,7 +178,7 @@ def end_at_an_expired_list() -> Iterator[None]:
         except Ended:
             return
 
-    with patch.object(lister, "of_list_error", careless), patch.object(passes, "list_objects", ending):
+    with patch.object(lister, "of_list_error", careless), patch.object(passes, "object_pages", ending):
         yield
 
 

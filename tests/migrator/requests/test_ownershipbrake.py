@@ -13,8 +13,8 @@ import pytest
 from restow.kube.cluster import Reply, Request
 from restow.kube.errors import Conflict, Forbidden, NotFound
 from restow.migrator.decide.decision import ObjectDecision, WriteStep
+from restow.migrator.requests.environment import RunStop
 from restow.migrator.requests.lostowners import OwnershipBrake
-from restow.migrator.requests.stop import RunStop
 from tests.memory.stub import StubCluster
 from tests.migrator import builders as b
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,9 @@ from restow.kube.errors import BadReply, KubeError, ServerError, TimedOut, TooLa
 from restow.migrator.decide.errortable import ATTEMPTS, REVIEW_ATTEMPTS, BrokenOff, ErrorAction, of_review_error
 from restow.migrator.model.converter import Answer, ConverterDown, Unconverted
 from restow.migrator.model.report import Requests
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.environment import Environment, RunStop
 from restow.migrator.requests.webhook import IN_FLIGHT, Reviewer, Way
+from tests.memory.cluster import MemoryCluster
 from tests.migrator.builders import api_version
 
 V1, V2 = api_version("v1"), api_version("v2")
@@ -63,20 +65,18 @@ class Hook:
         return json.dumps({"apiVersion": REVIEW, "kind": "ConversionReview", "response": response}).encode()
 
 
+def at_once(stop: RunStop | None = None) -> Environment:
+    """The environment of a reviewer that never waits."""
+    return Environment(MemoryCluster(), stop or RunStop(), time.monotonic, random.Random(1), longest_wait=0.0)
+
+
 def a_reviewer(hook: Hook, requests: Requests | None = None, stop: RunStop | None = None) -> Reviewer:
     """A reviewer that asks it, without any wait."""
 
     async def find() -> Way:
         return Way(hook.post, REVIEW, "Look at it")
 
-    return Reviewer(
-        "the webhook",
-        find,
-        stop=stop or RunStop(),
-        jitter=lambda _seconds: 0.0,
-        chance=random.Random(1),
-        requests=requests or Requests(),
-    )
+    return Reviewer("the webhook", find, at_once(stop), requests or Requests())
 
 
 def objects(count: int) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ async def nowhere() -> Way:
 
 def test_without_a_way_there_is_no_converter() -> None:
     """A CRD that does not tell where its webhook is must end in a sentence."""
-    reviewer = Reviewer("x", nowhere, stop=RunStop(), jitter=lambda s: s, chance=random.Random(1), requests=Requests())
+    reviewer = Reviewer("x", nowhere, at_once(), Requests())
     with pytest.raises(ConverterDown, match=NO_WAY):
         convert(reviewer, 1)
 

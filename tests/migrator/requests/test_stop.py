@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.environment import RunStop
 from tests.kube.conftest import RunInVirtualTime
 
 

@@ -19,9 +19,8 @@ from restow.migrator.model.converter import Answer
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
-from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.environment import Environment, RunStop
 from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import Meta
 from restow.migrator.requests.writer import ObjectWriter, _lost_owners
@@ -108,18 +107,9 @@ def writer(
     rules = entry_policies(crd, Options())
     translator = Translator(NoConverter(), rules, report)
     clock = iter(range(10_000)).__next__
-    return ObjectWriter(
-        server,
-        crd,
-        rules,
-        report,
-        translator=translator,
-        check=PremiseCheck(server, Premise(crd), unconfirmed),
-        limiter=Limiter(concurrency=1, rate=None, clock=clock),
-        stop=RunStop(clock=clock),
-        clock=clock,
-        jitter=lambda _seconds: 0.0,
-    )
+    environment = Environment(server, RunStop(clock=clock), clock, longest_wait=0.0)
+    check = PremiseCheck(server, Premise(crd), unconfirmed)
+    return ObjectWriter(environment, rules, Options(concurrency=1), report, translator=translator, check=check)
 
 
 async def test_a_default_that_was_learnt_is_applied_before_the_next_patch() -> None:

@@ -17,8 +17,8 @@ from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase, Shard
 from restow.migrator.model.report import CrdReport, MigrationReport, MigrationResult
 from restow.migrator.requests.crdaccess import DELETED
+from restow.migrator.requests.environment import RunStop
 from restow.migrator.requests.premisecheck import PremiseCheck
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.end import Pruner
 from restow.migrator.run.shards import ShardRun
 from tests.memory.cluster import MemoryCluster, Request

@@ -1,12 +1,23 @@
-"""Stop a run early: on a request from outside (SIGTERM), or because it can no longer succeed."""
+"""What the requests of a run depend on (``Environment``), and its early end (``RunStop``).
+
+A run stops early on a request from outside (SIGTERM), or because it can no longer succeed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.retry import jittered
+from restow.migrator.model.converter import Converter
 from restow.migrator.model.report import Waits
 
 
@@ -88,3 +99,55 @@ class RunStop:
                     await self.wait()
             except TimeoutError:
                 return
+
+
+Converters: TypeAlias = Callable[[Crd], Converter | None]
+"""Gives the converter for a CRD, or None for its own webhook."""
+
+LONGEST_WAIT = 2.0
+"""Seconds between attempts, also where the server asks for more: a user waits for the answer, and giving up after the
+few attempts loses nothing."""
+
+
+def own_webhook(_crd: Crd) -> None:
+    """Choose the CRD's own webhook, for every CRD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The dependencies of a run: API server, clock, chance and converters.
+
+    Attributes:
+        cluster: the API server.
+        stop: requested to end the run early.
+        clock: a monotonic clock, in seconds.
+        random: spreads waits; seeded in tests.
+        converters: choose the converter of a CRD with strategy Webhook.
+        longest_wait: the longest wait, in seconds.
+        longest_patience_s: the longest wait for the end of an outage, in seconds, after the usual attempts.
+    """
+
+    cluster: Cluster
+    stop: RunStop
+    clock: Callable[[], float]
+    random: random.Random = field(default_factory=random.Random)
+    converters: Converters = own_webhook
+    longest_wait: float = math.inf
+    longest_patience_s: float = math.inf
+
+    @classmethod
+    def brief(cls, cluster: Cluster) -> Environment:
+        """Return the environment of a command whose user waits for the reply."""
+        return cls(cluster, RunStop(), time.monotonic, longest_wait=LONGEST_WAIT, longest_patience_s=0.0)
+
+    def jitter(self, seconds: float) -> float:
+        """Return a wait with jitter, cut to ``longest_wait``."""
+        return min(self.longest_wait, jittered(seconds, self.random))
+
+    def converter(self, crd: Crd) -> Converter | None:
+        """Return the converter of a CRD's objects; None for its own webhook.
+
+        Raises:
+            MigrationRefused: the embedder's converter does not fit the CRD.
+        """
+        return self.converters(crd) if crd.strategy != "None" else None
