@@ -7,9 +7,9 @@ counted, so that memory stays bounded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -64,6 +64,17 @@ class Waits:
             return ""
         last = max(long, key=lambda each: each.until)
         return f"waiting {max(last.until - self._clock(), 0.0):.0f} s {last.what}"
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names of many for a sentence, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def rows(counts: Mapping[tuple[str, str], int], *fields: str) -> list[dict[str, Any]]:
+    """Return counts as JSON, sorted: an object each, of the parts of its key and the number."""
+    return [dict(zip(fields, (*key, count), strict=True)) for key, count in sorted(counts.items())]
 
 
 def again(what: str, attempt: int, attempts: int, why: str) -> str:
@@ -305,7 +316,6 @@ class CrdReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the element of ``crds`` in the JSON report."""
-        counts, requests = self.objects, self.requests
         return {
             "name": self.name,
             "storageVersion": self.storage_version,
@@ -314,14 +324,11 @@ class CrdReport:
             "storedVersionsPutBack": list(self.put_back),
             "pruned": self.pruned,
             "prunedReason": self.pruned_reason,
-            "objects": {name: getattr(counts, name) for name in ObjectCounts.__slots__},
-            "requests": {name: getattr(requests, name) for name in Requests.__slots__},
-            "failures": [
-                {"namespace": each.namespace, "name": each.name, "reason": each.reason, "message": each.message}
-                for each in self.failures
-            ],
-            "strippedOwners": _told(self.stripped_owners),
-            "keptOwners": _told(self.kept_owners),
+            "objects": asdict(self.objects),
+            "requests": asdict(self.requests),
+            "failures": [asdict(each) for each in self.failures],
+            "strippedOwners": rows(self.stripped_owners, "manager", "apiVersion", "entries"),
+            "keptOwners": rows(self.kept_owners, "manager", "apiVersion", "entries"),
             "conversions": self.conversions,
             "refused": self.refused,
             "unfinished": self.unfinished,
@@ -343,13 +350,6 @@ _UNTRIED = (
     "the first write, so the API server compares the object with one that lacks it ({said}). In a migration both have "
     "it. Only a policy or webhook that refuses the default itself then refuses the write"
 )
-
-
-def _told(owners: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
-    return [
-        {"manager": manager, "apiVersion": version, "entries": count}
-        for (manager, version), count in sorted(owners.items())
-    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import heapq
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -118,7 +118,7 @@ def facts(crd: Crd, report: CrdReport | None = None) -> dict[str, Any]:
 
 
 def _counted(counts: ObjectCounts | Requests) -> Mapping[str, int]:
-    return MappingProxyType({name: getattr(counts, name) for name in counts.__slots__})
+    return MappingProxyType(asdict(counts))
 
 
 def finding(report: CrdReport) -> str:

@@ -14,7 +14,6 @@ combination of managers and from as many namespaces as possible. If it cannot tr
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,12 +31,13 @@ from restow.migrator.decide.policies import entry_policies
 from restow.migrator.decide.premise import Premise
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.options import Engine, Options
-from restow.migrator.model.report import CrdReport, ObjectFailure, PlanCheck, PlanFinding, PlanFindings, of_failure
+from restow.migrator.model.report import CrdReport, ObjectFailure, PlanCheck, PlanFinding, PlanFindings, few, of_failure
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation, supposed
 from restow.migrator.planning.sample import Sample, detached
 from restow.migrator.requests.environment import Environment
 from restow.migrator.requests.lister import Item
+from restow.migrator.requests.pace import each_of
 from restow.migrator.requests.premisecheck import PremiseCheck
 from restow.migrator.requests.translator import Translator, Work
 from restow.migrator.requests.webhook import open_converter
@@ -192,18 +192,14 @@ class StripCheck:
         resource = self._crd.resource_at(self._crd.storage.name)
         found: dict[str, tuple[Meta, Json]] = {}
 
-        async def read(todo: Iterator[Meta]) -> None:
-            for meta in todo:
-                params = {"fieldSelector": f"metadata.name={meta.name}"}
-                reply = await with_retries(self._cluster).list_page(resource, meta.namespace or None, params=params)
-                for item in reply.decode(whole_page_decoder).items or ():
-                    found[meta.uid] = object_decoder.decode(item).metadata, whole_object_decoder.decode(item)
+        async def read(meta: Meta) -> None:
+            params = {"fieldSelector": f"metadata.name={meta.name}"}
+            reply = await with_retries(self._cluster).list_page(resource, meta.namespace or None, params=params)
+            for item in reply.decode(whole_page_decoder).items or ():
+                found[meta.uid] = object_decoder.decode(item).metadata, whole_object_decoder.decode(item)
 
-        todo = iter(picked)
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(_READERS, len(picked))):
-                    group.create_task(read(todo))
+            await each_of(picked, read, _READERS)
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         return [found[meta.uid] for meta in picked if meta.uid in found]
@@ -239,9 +235,6 @@ _UNKNOWN = (
     "whether all that managers own at {version} can be carried over to {storage} could not be found out: {why}. What "
     "cannot be is stripped by a migration once {version} is not served"
 )
-
-
-_MOST_PATHS = 5
 
 
 async def probe(converter: Converter, crd: Crd, sample: Json | None, *, needed: bool) -> list[PlanFinding]:
@@ -286,7 +279,7 @@ async def _there_and_back(converter: Converter, crd: Crd, obj: Json, name: str, 
         if paths := pruned_paths(answer, at.schema):
             message = (
                 f"the conversion webhook of {crd.name} answers {_where(obj)} at {at.name} with fields that {at.name} "
-                f"does not declare, and the API server prunes them: {_few(paths)}. Declare them, or fix the conversion"
+                f"does not declare, and the API server prunes them: {few(paths)}. Declare them, or fix the conversion"
             )
             found.append(_finding(obj, message))
     return found
@@ -348,11 +341,6 @@ def _made_up(crd: Crd) -> Json:
 
 def _where(obj: Json) -> str:
     return qualified_name(obj["metadata"].get("namespace"), obj["metadata"]["name"])
-
-
-def _few(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
-    return ", ".join(paths[:_MOST_PATHS]) + more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -442,7 +430,7 @@ class DryRun:
             if translation is not None and live is not None:
                 self._predicted.see(meta, live, translation, self._rules)
         before, sent = self._clock(), self._report.requests.write
-        await self._side_by_side(works)
+        await each_of(works, self._finish, self._workers)
         took, sent = self._clock() - before, self._report.requests.write - sent
         self.tried += len(works)
         self.measured = replace(self.measured, writes=self.measured.writes + sent, write_s=self.measured.write_s + took)
@@ -488,33 +476,22 @@ class DryRun:
         """Return the objects with their content, which is read if the list left it out; skip deleted objects."""
         found: dict[int, dict[str, Any]] = {}
 
-        async def read(todo: Iterator[tuple[int, Item]]) -> None:
-            for number, (meta, live) in todo:
-                if live is not None:
-                    found[number] = live
-                    continue
-                try:
-                    reply = await with_retries(self._cluster).get(self._resource, meta.name, meta.namespace or None)
-                except NotFound:
-                    continue
-                except KubeError as error:
-                    self._tell(ObjectFailure(meta.namespace, meta.name, type(error).__name__, str(error)))
-                    continue
+        async def read(numbered: tuple[int, Item]) -> None:
+            number, (meta, live) = numbered
+            if live is not None:
+                found[number] = live
+                return
+            try:
+                reply = await with_retries(self._cluster).get(self._resource, meta.name, meta.namespace or None)
                 found[number] = reply.decode(whole_object_decoder)
+            except NotFound:
+                return
+            except KubeError as error:
+                self._tell(ObjectFailure(meta.namespace, meta.name, type(error).__name__, str(error)))
 
-        todo = iter(enumerate(items))
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._workers, len(items))):
-                group.create_task(read(todo))
+        await each_of(enumerate(items), read, self._workers)
         return [(items[number][0], found[number]) for number in sorted(found)]
 
-    async def _side_by_side(self, works: Sequence[Work]) -> None:
-        async def work(todo: Iterator[Work]) -> None:
-            for each in todo:
-                if not self._stop:
-                    await self._writer.finish(*each)
-
-        todo = iter(works)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._workers, len(works))):
-                group.create_task(work(todo))
+    async def _finish(self, work: Work) -> None:
+        if not self._stop:
+            await self._writer.finish(*work)

@@ -33,6 +33,7 @@ from restow.migrator.model.report import (
     PlanFindings,
     Requests,
     of_failure,
+    rows,
 )
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 from restow.migrator.ownership.translation import supposed
@@ -278,18 +279,9 @@ class MigrationPlan:
             "objects": self.objects,
             "requests": {"list": self.requests.list, "read": self.reads, "write": self.writes},
             "steps": [{"requests": list(steps), "objects": count} for steps, count in sorted(self.steps.items())],
-            "entries": [
-                {"apiVersion": version, "treatment": policy, "entries": count}
-                for (version, policy), count in sorted(self.entries.items())
-            ],
-            "owners": [
-                {"manager": manager, "apiVersion": version, "objects": count}
-                for (manager, version), count in sorted(self.owners.items())
-            ],
-            "stripped": [
-                {"manager": manager, "apiVersion": version, "entries": count}
-                for (manager, version), count in sorted(self.stripped.items())
-            ],
+            "entries": rows(self.entries, "apiVersion", "treatment", "entries"),
+            "owners": rows(self.owners, "manager", "apiVersion", "objects"),
+            "stripped": rows(self.stripped, "manager", "apiVersion", "entries"),
             "remaining": self.remaining,
             "blocked": self.blocked,
             "conversions": {"entries": self.translations, "atMost": self.conversions},

@@ -26,7 +26,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -214,14 +214,7 @@ class NotMoved:
 
     def to_json(self) -> dict[str, Any]:
         """Return an item of ``notMoved`` in the JSON of ``restow references --move``."""
-        return {
-            "resource": self.resource,
-            "namespace": self.namespace,
-            "name": self.name,
-            "where": self.where,
-            "reason": self.reason,
-            "failed": self.failed,
-        }
+        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -381,7 +374,8 @@ class _ReferenceMover:
         try:
             for _ in range(_ATTEMPTS):
                 due, left = await self._due(resource, meta, references)
-                if not due or await self._written(resource, meta, due, subresource):
+                changes = {each.field: each.template.replace("{}", self.report.target) for each in due}
+                if not due or await self._changed(resource, meta, due, changes, _path_of(meta, due[0]), subresource):
                     break
                 meta, references = await self._reread(resource, meta, {each.kind for each in references}, subresource)
             else:
@@ -448,11 +442,6 @@ class _ReferenceMover:
             if len(self._uids) > _MOST_OWNERS:
                 self._uids.popitem(last=False)
         return self._uids[key]
-
-    async def _written(self, resource: Resource, meta: Meta, due: Sequence[Reference], subresource: str | None) -> bool:
-        """Write the references of one object; return false if another client wrote it meanwhile."""
-        changes = {each.field: each.template.replace("{}", self.report.target) for each in due}
-        return await self._changed(resource, meta, due, changes, _path_of(meta, due[0]), subresource)
 
     async def _move_release(self, resource: Resource, meta: Meta, references: Sequence[Reference]) -> None:
         """Store a release with converted objects, and its previous state in a Secret."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -186,7 +186,7 @@ class NotLookedAt:
 
     def to_json(self) -> dict[str, Any]:
         """Return an item of ``notLookedAt`` in the JSON of ``restow references`` and ``restow ready``."""
-        return {"resource": self.resource, "reason": self.reason}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Looked:
 
     def to_json(self) -> dict[str, int]:
         """Return ``looked`` in the JSON of ``restow references``."""
-        return {"resources": self.resources, "objects": self.objects, "requests": self.requests}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

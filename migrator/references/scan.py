@@ -50,6 +50,7 @@ from restow.migrator.references.reference import (
 )
 from restow.migrator.requests.environment import LONGEST_WAIT, RunStop
 from restow.migrator.requests.lister import ListedPage, ListFailed, list_objects, readable_pages
+from restow.migrator.requests.pace import each_of
 from restow.migrator.requests.preflight import Permission, missing
 from restow.migrator.requests.wire import Meta
 
@@ -157,21 +158,8 @@ async def discover(read: ReadDocument) -> list[Resource]:
             listings[of] = listing
 
     asked = [(group.name, version) for group in groups for version in group.ordered]
-    await each_of(asked, of_version)
+    await each_of(asked, of_version, _AT_ONCE)
     return list(followed((*of, listings[of]) for of in asked if of in listings))
-
-
-async def each_of(items: Iterable[_T], do: Callable[[_T], Awaitable[None]]) -> None:
-    """Call a function for each item, with a few calls at a time."""
-    rest = iter(items)
-
-    async def work() -> None:
-        for item in rest:
-            await do(item)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(_AT_ONCE):
-            group.create_task(work())
 
 
 CLUSTER_KINDS: Final = frozenset(ReferenceKind) - {ReferenceKind.AUDIT_LOG, ReferenceKind.FILES}
@@ -313,7 +301,7 @@ class _ReferenceSearch:
         if ReferenceKind.CLIENTS in self.kinds:
             jobs.append(self._metrics)
         self.looked = Looked(resources=len(resources))
-        await each_of(jobs, lambda job: job())
+        await each_of(jobs, lambda job: job(), _AT_ONCE)
         for writer in self._writers.values():
             for reference in writer.references():
                 self._count(reference)

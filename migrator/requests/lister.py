@@ -30,7 +30,7 @@ from restow.kube.resources import Resource, qualified_name
 from restow.kube.retry import without_retries
 from restow.migrator.decide.errortable import ATTEMPTS, Attempts, ErrorAction, is_transient, of_list_error
 from restow.migrator.model.options import Options
-from restow.migrator.model.report import Requests, again
+from restow.migrator.model.report import Requests, again, few
 from restow.migrator.requests.environment import Environment, RunStop
 from restow.migrator.requests.wire import (
     Meta,
@@ -384,9 +384,8 @@ async def explain_list_failure(
 def _named(crd: Crd, unreadable: Mapping[str, str], failure: str) -> str:
     """Return a sentence with the objects that an API server named as unreadable, a few by name."""
     names = [qualified_name(*crd.named_by(key)) for key in unreadable]
-    more = f" and {len(names) - MOST_UNREADABLE} more" if len(names) > MOST_UNREADABLE else ""
     because = _because(next(iter(unreadable.values())), failure)
-    return f"{', '.join(names[:MOST_UNREADABLE])}{more} cannot be converted to {crd.storage.name}{because}"
+    return f"{few(names, MOST_UNREADABLE)} cannot be converted to {crd.storage.name}{because}"
 
 
 def _because(said: str, failure: str) -> str:

@@ -28,6 +28,7 @@ from restow.kube.resources import Object, Resource
 from restow.kube.retry import with_retries
 from restow.migrator.decide.decision import ObjectDecision
 from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.model.report import few
 from restow.migrator.ownership.entries import FIELD_MANAGER
 from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.requests.environment import RunStop
@@ -152,7 +153,6 @@ MOST_LOST = 3
 """Objects in a row that may lose owners before the run ends."""
 
 _PAGE = 100
-_NAMED = 5
 _GROUP = "admissionregistration.k8s.io"
 
 
@@ -235,9 +235,7 @@ class OwnershipBrake:
             return _UNSEEN.format(said=error.said)
         if not found:
             return _NONE
-        found = list(dict.fromkeys(found))
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        return _SEEN.format(names=", ".join(found[:_NAMED]) + more, crd=self._crd.name)
+        return _SEEN.format(names=few(list(dict.fromkeys(found))), crd=self._crd.name)
 
     async def _all(self, version: str, plural: str) -> Sequence[Object]:
         """Return all objects of a resource; none if the API server does not serve it."""

@@ -193,6 +193,10 @@ async def scan(cluster: Cluster, crd: Crd) -> AsyncIterator[Meta]:
     """
     options, patience_s = Options(), with_retries(cluster).patience_s
     size = page_size(options, crd, entry_policies(crd, options))
-    async for page in object_pages(Environment.brief(cluster), crd, options, Requests(), size, patience_s=patience_s):
-        for meta, _live in page.items:
-            yield meta
+    pages = object_pages(Environment.brief(cluster), crd, options, Requests(), size, patience_s=patience_s)
+    try:
+        async for page in pages:
+            for meta, _live in page.items:
+                yield meta
+    except ListFailed as failure:
+        raise await explain_list_failure(cluster, crd, failure) from failure

@@ -34,7 +34,7 @@ from restow.migrator.decide.proof import run_key
 from restow.migrator.decide.prune import Generations, PruneVerdict
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Options, Phase, Shard
-from restow.migrator.model.report import CrdReport, ShardReport
+from restow.migrator.model.report import CrdReport, ShardReport, few
 from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.requests.premisecheck import PremiseCheck
 
@@ -151,9 +151,7 @@ def decode_records(data: Mapping[str, str]) -> tuple[Record, ...]:
 
 
 def _named(indices: tuple[int, ...], count: int) -> str:
-    shown = ", ".join(str(index) for index in indices[:_MOST_NAMED])
-    more = f" and {len(indices) - _MOST_NAMED} more" if len(indices) > _MOST_NAMED else ""
-    return f"shard{'s' if len(indices) > 1 else ''} {shown}{more} of {count}"
+    return f"shard{'s' if len(indices) > 1 else ''} {few([*map(str, indices)], _MOST_NAMED)} of {count}"
 
 
 _MOST_NAMED = 8

@@ -32,7 +32,6 @@ from restow.migrator.planning.status import CrdStatus
 from restow.migrator.references.reference import FoundReferences
 from restow.migrator.references.scan import find_old_references
 from restow.migrator.requests.crdaccess import list_crds
-from restow.migrator.requests.lister import explain_list_failure
 from restow.migrator.requests.passes import scan
 from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
 from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse_run, render
@@ -209,7 +208,7 @@ async def _look_at(
         async for meta in scan(cluster, crd):
             tally.add(meta.managed_fields)
     except ListFailed as failure:
-        return view(crd, word, None, str(await explain_list_failure(cluster, crd, failure)), references)
+        return view(crd, word, None, str(failure), references)
     return view(crd, word, tally, references=references)
 
 

@@ -99,17 +99,8 @@ def read_release(obj: Object) -> Release | None:
     text = data.get("release") if isinstance(data, dict) else None
     if obj.get("type") not in (None, RELEASE_TYPE) or not isinstance(text, str):
         return None
-    return decode_release(text, secret=obj.get("type") == RELEASE_TYPE)
-
-
-def decode_release(text: str, *, secret: bool) -> Release:
-    """Return a release from its stored text.
-
-    Raises:
-        NoRelease: the text is not a release, or is too large.
-    """
     try:
-        return _release.decode(stored_json(text, secret=secret))
+        return _release.decode(stored_json(text, secret=obj.get("type") == RELEASE_TYPE))
     except RecursionError:
         raise NoRelease("it holds a release that is nested too deeply") from None
     except msgspec.MsgspecError:

@@ -26,6 +26,7 @@ from restow.migrator.references.readers.mentions import (
     Spelling,
     Spellings,
     Steps,
+    mapping,
     object_name,
     pointer_of,
     texts_at,
@@ -152,19 +153,14 @@ def _texts(rule: Mapping[str, Any], field: str) -> set[str]:
 
 def api_services(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
     """Yield the versions that an APIService names, unless the API server made it."""
-    spec, metadata = _map(obj, "spec"), _map(obj, "metadata")
-    if _AUTOMANAGED in _map(metadata, "labels"):
+    spec, metadata = mapping(obj.get("spec")), mapping(obj.get("metadata"))
+    if _AUTOMANAGED in mapping(metadata.get("labels")):
         return  # the API server creates it for the CRD, and deletes it with the version
     for of in versions:
         if (spec.get("group"), spec.get("version")) == (of.group, of.version):
             _, name = object_name(obj)
             what = "an APIService that the API server did not make itself"
             yield Reference(ReferenceKind.API_SERVICES, of, resource, "", name, "/spec/version", what, _API_SERVICE)
-
-
-def _map(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = obj.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
