@@ -292,7 +292,7 @@ class Registry:
         return declared
 
     def freeze(self, crds: Iterable[Crd] = (), *, on_error: OnError = "fail") -> Graph:
-        """Check everything and return the graph.
+        """Check everything, compile, and return the graph.
 
         With CRDs, each kind needs its own, and every field of every version is accounted for; without CRDs, only the
         rules themselves are checked. ``on_error`` is the default for kinds and rules that leave it open.
@@ -301,6 +301,10 @@ class Registry:
             DefinitionError: a rule is defective, a CRD is missing, or a field is unaccounted for. The error has every
                 diagnostic.
         """
+        return self.check(crds, on_error=on_error).compile()
+
+    def check(self, crds: Iterable[Crd] = (), *, on_error: OnError = "fail") -> Graph:
+        """Check everything as ``freeze`` does, and return the graph, whose routes are compiled when they are needed."""
         by_kind = {(crd.group, crd.kind): crd for crd in crds}
         diagnostics: list[Diagnostic] = []
         kinds: list[KindGraph] = []
@@ -356,7 +360,7 @@ def _freeze(
     found += dict.fromkeys(diagnostic for each in findings.values() for diagnostic in each.found)
     if found:
         return None, found
-    return KindGraph.compiled(
+    return KindGraph.of(
         kind.group,
         kind.kind,
         hub=kind.hub,
