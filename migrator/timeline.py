@@ -1,6 +1,6 @@
 """Plan the removal of API versions: find steps that are due, missing or unsafe in each release of a project.
 
-A policy file describes the releases and promises of a project (``parse_policy``):
+A policy file describes the releases and promises of a project (``parse_policy``)::
 
     upgradeSkew: 3             # an upgrade may skip releases: n-3 -> n is supported
     servedAfterSuccessor: 3    # releases in which a version is served along with its successor
