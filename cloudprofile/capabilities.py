@@ -6,11 +6,9 @@ profile gives them in ``architecture`` and ``architectures``. A NamespacedCloudP
 merge, restow converts it to the form of its parent. After the merge restow fills in the plain fields, so that readers
 need no other.
 
-Gardener's defaults for a CloudProfile's spec.
-
-The rules read a CloudProfile with these defaults filled in. A NamespacedCloudProfile gets none: a default in it would
-turn an override into a replacement. Not all defaults can be part of a CRD's schema: architectures, for example, have
-one only if no capabilities are defined.
+The rules read a CloudProfile with Gardener's defaults for its spec filled in. A NamespacedCloudProfile gets none: a
+default in it would turn an override into a replacement. Not all defaults can be part of a CRD's schema: architectures,
+for example, have one only if no capabilities are defined.
 """
 
 from __future__ import annotations

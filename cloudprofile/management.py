@@ -1,15 +1,13 @@
 """Automatic version management: its configuration, and the changes that a profile should get. Pure.
 
-The configuration of automatic version management, in the form of the versioning policy document.
+The configuration has the form of the versioning policy document, which is a part of Gardener's
+ControllerManagerConfiguration: ``controllers.cloudProfile.kubernetesVersionManagement`` and
+``controllers.cloudProfile.machineImageVersionManagement``. Everything else in such a file is ignored. An unknown name
+inside ``controllers.cloudProfile`` is an error, and so is a name on the way there that nearly equals that of a
+section, because restow would silently ignore the setting.
 
-The form is a part of Gardener's ControllerManagerConfiguration:
-``controllers.cloudProfile.kubernetesVersionManagement`` and ``controllers.cloudProfile.machineImageVersionManagement``.
-Everything else in such a file is ignored. An unknown name inside ``controllers.cloudProfile`` is an error, and so is a
-name on the way there that nearly equals that of a section, because restow would silently ignore the setting.
-
-Automatic version management: the classifications and expirations that a profile's versions should get.
-
-It is off by default. The rules are those of the versioning policy document, applied to the versions at a given time:
+Version management gives a profile's versions classifications and expirations. It is off by default. The rules are
+those of the versioning policy document, applied to the versions at a given time:
 
 - *Maintained* are the highest minor versions of Kubernetes that the profile has, as many as configured; gaps between
   them do not matter, and a minor whose versions are all unavailable does not count.

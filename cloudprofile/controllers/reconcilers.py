@@ -1,39 +1,36 @@
 """The reconcilers of profiles and Shoots, and their writes.
 
-The writes of the controllers: merge patches and Kubernetes Events.
-
-Every patch has the resourceVersion of the object that the decision was made for. If the object has changed since, the
-API server refuses the patch (409) and the controller decides again; it never writes for an outdated spec.
+The controllers write merge patches and Kubernetes Events. Every patch has the resourceVersion of the object that the
+decision was made for. If the object has changed since, the API server refuses the patch (409) and the controller
+decides again; it never writes for an outdated spec.
 
 Events are best effort: if an Event cannot be written, that is logged. A level-triggered controller finds the same fact
 repeatedly; ``EventRecorder.record`` writes it once, until ``forget`` is called.
 
-The status controllers: the classification of each version, rendered NamespacedCloudProfiles, and finalizers.
-
+The status controllers write the classification of each version, render NamespacedCloudProfiles, and keep finalizers.
 One class serves both kinds, which differ only in their status. A profile is reconciled when it changes, when its
 parent changes, and when one of its stages begins; in deletion also when its children or Shoots change. Nothing is
 polled. Reads come from the informer and cost no request. Each reconcile writes the status at most once, and only if it
 changes. An Event about a stage follows the status that has its classification, so a restart does not repeat it.
 
-Before a controller removes the finalizer, it asks the API server itself for users of the profile: the informer may
-not yet have a Shoot that was just created.
+Before a controller removes the finalizer, it asks the API server itself for users of the profile: the informer may not
+yet have a Shoot that was just created.
 
-Automatic version management, opt-in: proposes the changes that the versioning policy requires, or applies them.
+Automatic version management, which is opt-in, proposes the changes that the versioning policy requires, or applies
+them. No other controller writes the spec of a profile, so this one is off by default. A proposal is an Event on the
+profile and a line in the log. A proposal does not change the object, and is repeated only when the proposed changes
+differ.
 
-No other controller writes the spec of a profile, so this one is off by default. A proposal is an Event on the profile
-and a line in the log. A proposal does not change the object, and is repeated only when the proposed changes differ.
+The Shoot maintenance controller, which is opt-in, updates the versions of Shoots in their maintenance windows.
+``restow.cloudprofile.maintenance.plan`` decides the changes, and ``restow.cloudprofile.maintenance.schedule`` the
+time. The controller maintains a Shoot once in a window, with at most one step of a forced update, or at once if it is
+annotated. If it cannot read the window, it reports that in a condition and an Event, and does only forced updates. It
+reads the Shoot from the API server when it is due, so the whole object need not stay in memory. It tries the changes
+with a dry run first.
 
-The Shoot maintenance controller, opt-in: updates the versions of Shoots in their maintenance windows.
-
-``restow.cloudprofile.maintenance.plan`` decides the changes, and ``restow.cloudprofile.maintenance.schedule`` the time.
-The controller maintains a Shoot once in a window, with at most one step of a forced update, or at once if it is
-annotated. If it cannot read the window, it reports that in a condition and an Event, and does only forced updates.
-It reads the Shoot from the API server when it is due, so the whole object need not stay in memory. It tries the
-changes with a dry run first.
-
-Other clients write Shoots all the time, so each write may meet a conflict, and each answer may get lost. The controller
-remembers which changes it has announced. If the Shoot has them, it only reports them as done; otherwise it decides
-again while the window lasts.
+Other clients write Shoots all the time, so each write may meet a conflict, and each answer may get lost. The
+controller remembers which changes it has announced. If the Shoot has them, it only reports them as done; otherwise it
+decides again while the window lasts.
 
 If this process ends after it announced changes and before it wrote them, ``status.lastMaintenance`` stays Processing
 until the next window, which completes them: a second step in one window would be worse.

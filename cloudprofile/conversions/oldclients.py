@@ -1,22 +1,20 @@
 """Edits of clients of v1beta1, which do not see all of a profile: what stays, and what they are warned of. Pure.
 
-The stages that an early ``expirationDate`` displaces, and that come back when it is later or gone.
-
-A client of v1beta1 can give a version a date, and stages that would start after the date contradict it. GEP-32 resolves
-a contradiction for as long as it lasts and forgets nothing. So the stages leave the lifecycle, and the stash keeps them
-in a section of its own, by version: ``{"of": lifecycle, "stages": […]}``. They count while the version has the
-lifecycle that the edit left, so a client of v1beta2 that changes the lifecycle discards them.
+An early ``expirationDate`` displaces stages, which come back when it is later or gone. A client of v1beta1 can give a
+version a date, and stages that would start after the date contradict it. GEP-32 resolves a contradiction for as long
+as it lasts and forgets nothing. So the stages leave the lifecycle, and the stash keeps them in a section of its own,
+by version: ``{"of": lifecycle, "stages": […]}``. They count while the version has the lifecycle that the edit left, so
+a client of v1beta2 that changes the lifecycle discards them.
 
 Admission calls this at the hub, because it has the lifecycle before and after the edit. Conversions pass the section
 on.
 
-The versions that a client of v1beta1 leaves out of a profile without having seen them.
-
-v1beta1 hides a version until the status says that it has begun. A client that read a list before that does not know the
-version, and neither does a file that was written from the list. Each way of writing that replaces a list removes the
-version: a merge patch, a JSON patch, a replacement, ``kubectl apply``. A request does not show what its client has
-read, or when: after a merge patch, the object has the stash and the resourceVersion of the stored one. So the rule asks
-only the stored object and the clock:
+A client of v1beta1 may leave versions out of a profile without having seen them. v1beta1 hides a version until the
+status says that it has begun. A client that read a list before that does not know the version, and neither does a file
+that was written from the list. Each way of writing that replaces a list removes the version: a merge patch, a JSON
+patch, a replacement, ``kubectl apply``. A request does not show what its client has read, or when: after a merge
+patch, the object has the stash and the resourceVersion of the stored one. So the rule asks only the stored object and
+the clock:
 
 - a version that v1beta1 shows from its beginning is removed, because every client has seen it;
 - a version that v1beta1 can have hidden stays until it has expired and is shown as such. Only then does a client of
@@ -31,8 +29,8 @@ Warnings for clients of v1beta1 whose edit has another effect on a lifecycle tha
 
 Only conversion decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and it cannot report that;
 an admission step can. The step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as
-the client sent it. At v1beta2 no trace is left of a classification that had no effect, nor after the step that restores
-the stash. So this is a mutating step that changes nothing and runs before the restoring step.
+the client sent it. At v1beta2 no trace is left of a classification that had no effect, nor after the step that
+restores the stash. So this is a mutating step that changes nothing and runs before the restoring step.
 
 The versions of a CloudProfile that are ``supported`` only because v1beta1 names no classification.
 """

@@ -12,10 +12,9 @@ The finalizer keeps a profile for as long as an object refers to it (GEP-25, "Pr
 stays while a NamespacedCloudProfile has it as parent (one in deletion counts too) or a Shoot uses it; a
 NamespacedCloudProfile while a Shoot of its namespace does.
 
-Transitions of a profile's versions for its readers: the next one in its status, those that passed as Events.
-
-Both come from comparing classifications: those of a status with those of the spec at a time. An Event about a stage is
-written by the reconcile that writes the classification, so the status remembers which Events were written.
+Readers find the next transition in the status, and those that passed as Events. Both come from comparing
+classifications: those of a status with those of the spec at a time. An Event about a stage is written by the reconcile
+that writes the classification, so the status remembers which Events were written.
 """
 
 from __future__ import annotations

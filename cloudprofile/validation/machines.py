@@ -1,10 +1,6 @@
 """Machine types, volume types, machine images with their versions, and the bastion. Pure.
 
-Machine types, volume types, and the bastion.
-
 The bastion's machine type and image have to be among the profile's and fit each other.
-
-Machine images, their versions, and the capabilities and runtimes of these.
 """
 
 from __future__ import annotations
