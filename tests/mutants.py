@@ -57,7 +57,7 @@ TARGETS = {
         [
             "tests/migrator/decide/test_attempts.py",
             "tests/migrator/decide/test_errortable.py",
-            "tests/migrator/requests/test_reviewer.py",
+            "tests/migrator/requests/test_webhook_reviewer.py",
         ],
     ),
     "decide": Target(

@@ -37,8 +37,7 @@ from restow.migrator.model.report import (
 )
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 from restow.migrator.ownership.translation import supposed
-from restow.migrator.planning.dryrun import DryRun, Measured, StripPrediction, probe
-from restow.migrator.planning.sample import Sample, detached
+from restow.migrator.planning.dryrun import DryRun, Measured, Sample, StripPrediction, detached, probe
 from restow.migrator.references.reference import FoundReferences
 from restow.migrator.requests.environment import Converters, Environment, RunStop, own_webhook
 from restow.migrator.requests.lister import Item, ListedPage, ListFailed, explain_list_failure, object_pages

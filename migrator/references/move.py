@@ -303,7 +303,7 @@ async def move_references(
         )
         found = (await find_references(cluster, [mover.report.of], kinds=kinds, observe=mover.move))[mover.report.of]
     mover.report.not_looked_at = found.not_looked_at
-    mover.report.writes = mover.writes
+    mover.report.writes = mover.owned.count
     return mover.report
 
 
@@ -340,13 +340,8 @@ class _ReferenceMover:
         self._uids: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._with_status: dict[Resource, bool] = {}
         self._to = f"{of.group}/{target}"
-        self._writes = OwnedWrites(self._cluster, dry_run=dry_run)
+        self.owned = OwnedWrites(self._cluster, dry_run=dry_run)
         self.report = MoveReport(of, target, dry_run)
-
-    @property
-    def writes(self) -> int:
-        """The number of requests that changed something."""
-        return self._writes.count
 
     async def move(self, resource: Resource, meta: Meta, references: list[Reference]) -> None:
         """Move all movable references of one object; count the others."""
@@ -513,7 +508,7 @@ class _ReferenceMover:
         subresource: str | None = None,
     ) -> bool:
         """Change fields of one object; return false if another client wrote it meanwhile."""
-        outcome = await self._writes.change(resource, meta, changes, path, subresource=subresource)
+        outcome = await self.owned.change(resource, meta, changes, path, subresource=subresource)
         if outcome is WriteOutcome.CONFLICT:
             return False
         if outcome is WriteOutcome.WRITTEN:

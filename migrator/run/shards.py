@@ -205,11 +205,6 @@ class Ledger:
             await self._read()  # another shard is writing, so this one can too
         return self._records()
 
-    async def read(self) -> tuple[Record, ...]:
-        """Return the current records of this CRD (of its uid)."""
-        await self._read()
-        return self._records()
-
     async def add(self, record: Record) -> tuple[Record, ...]:
         """Replace the shard's last record by a new one; return all records after that.
 

@@ -15,7 +15,7 @@ from restow.migrator import CrdReport, Options, Phase, migrate, prune
 from restow.migrator.model.callbacks import Moment
 from restow.migrator.model.report import MigrationResult
 from tests.migrator import builders as b
-from tests.migrator.run.test_prune import OneCrd
+from tests.migrator.run.test_end import OneCrd
 
 NAME = "widgets.example.com"
 

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.planning.sample import Sample
+from restow.migrator.planning.dryrun import Sample
 
 OBJECTS = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from(["n1", "n2", "n3", "n4"]), st.integers(0, 10_000)),
