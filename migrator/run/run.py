@@ -5,7 +5,7 @@
 - *begin* (``run.begin``): refuse what cannot be migrated, protect the stored versions, settle.
 - *pass* (``requests.passes``): list all objects, decide what each needs, write it. A shard does its part. Before
   the first write the run leaves a watermark (``model.watermark``), and a later one skips objects written after it.
-- *prove*, *prune*, *mark* (``run.prune``): prove on a fresh read of the CRD that every object is stored at the storage
+- *prove*, *prune*, *mark* (``run.end``): prove on a fresh read of the CRD that every object is stored at the storage
   version, trim ``status.storedVersions``, and write the proof on the CRD.
 
 A pass whose premise did not hold (``decide.premise``: the CRD changed, or etcd was restored) proves nothing and is

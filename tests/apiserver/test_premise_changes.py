@@ -11,7 +11,8 @@ from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Moment, Options, Phase, read_crd, ready
+from restow.migrator import CrdReport, Migration, Options, Phase, read_crd, ready
+from restow.migrator.model.callbacks import Moment
 from tests.apiserver.kind import Document, Kind, Owned, entry_versions, owners
 from tests.apiserver.lag import late_apiserver
 from tests.apiserver.proxy import Fault, Proxy, Seen
