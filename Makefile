@@ -105,7 +105,9 @@ faults: $(READY) binaries ## Seeded faults in front of a real API server, judged
 histories: $(READY) binaries ## Every yes of restow ready over seeded histories, on two API servers (SEEDS=a..b)
 	$(BIN)/python -m tests.histories $(SEEDS) $(RECORDED)
 
-peers: $(READY) ## Ten thousand objects of each of ten kinds, and of CloudProfile's rules, as their own projects have it
+peers: $(READY) ## Renew what other projects' code said to the tests; then ask it ten thousand times for each kind
+	$(BIN)/python -m tests.upstream.files
+	$(BIN)/python -m tests.peers.renew
 	$(BIN)/python -m tests.peers $(RECORDED)
 	RESTOW_HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q tests/peers/gardener
 

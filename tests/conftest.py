@@ -22,7 +22,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from restow.controlplane.binaries import find_binaries
 from tests.logs import logging_restored
 
 os.environ.setdefault("RESTOW_SETTLE", "5")
@@ -108,6 +107,8 @@ def _nothing_left_to_later_tests(request: pytest.FixtureRequest) -> Iterator[Non
 @pytest.fixture(scope="session")
 def server_minor(kubeconfig: Path) -> tuple[int, int]:
     """The minor of the API server under test, as it says itself."""
+    from restow.controlplane.binaries import find_binaries  # it takes aiohttp, half of the start of a pure test
+
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         kubectl = runner.run(find_binaries(("kubectl",)))["kubectl"]
     command = [str(kubectl), "--kubeconfig", str(kubeconfig), "version", "-o", "json"]
