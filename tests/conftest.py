@@ -18,6 +18,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,14 +44,25 @@ settings.load_profile(PROFILE)
 
 LONGEST = (
     "test_pages.py",
-    "test_faults.py",
     "test_smoke.py",
-    "test_peers.py",
-    "test_golden.py",
-    "test_gardener.py",
+    "test_faults.py",
     "test_histories.py",
+    "test_unlistable.py",
+    "test_doctor.py",
+    "test_golden.py",
 )
 """Files that take minutes. Begun last, one process would work on them while the others have nothing left to do."""
+
+SHARED = frozenset(("test_pages.py", "test_smoke.py"))
+"""Those of them whose tests are shared one by one: what they have in common starts in seconds."""
+
+LONGEST_TESTS = (
+    "test_quick_run",
+    "test_a_page_does_what_it_says[README.md]",
+    "test_a_page_does_what_it_says[docs/howto/write-conversions.md]",
+    "test_quick_run_of_rules",
+)
+"""Tests of those that take more than a minute and a half, which begin first."""
 
 KILLING = frozenset(
     (
@@ -81,13 +93,26 @@ def kills(path: Path) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files, let the nightly run take its time, and have what is left open fail a test."""
     order = {name: position for position, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    items.sort(key=lambda item: (order.get(item.path.name, len(order)), item.name not in LONGEST_TESTS))
     for item in items:
         if PROFILE != "default":
             item.add_marker(pytest.mark.timeout(0))
         if not kills(item.path) and item.get_closest_marker("apiserver") is None:
             # First among the marks, so that a test can say by one of its own what it leaves open, and why.
             item.add_marker(pytest.mark.filterwarnings("error::ResourceWarning"), append=False)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a process whole files, but for SHARED, whose tests the processes share."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Shared(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if Path(file).name in SHARED else file
+
+    return Shared(config, log)
 
 
 def pytest_collection_finish() -> None:
