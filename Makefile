@@ -18,7 +18,7 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
+.PHONY: check figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ test-kind: $(READY) ## The tests and the chart on a kind cluster: make test-kind
 
 test-pure: $(READY) browser deploy-tools ## Only the tests that need no API server
 	$(BIN)/python -m pytest $(SHARE) -m "not apiserver" $(PYTEST_ARGS)
+
+SINCE ?= main
+
+check: $(READY) view ## Lint and types of a change, and the tests that mirror or import it: in a minute (SINCE=main)
+	$(BIN)/python -m tests.check --since $(SINCE)
 
 lint: $(READY) view ## Style, types and the rooms' directions
 	$(BIN)/ruff check .
