@@ -53,8 +53,8 @@ LONGEST = (
 )
 """Files that take minutes. Begun last, one process would work on them while the others have nothing left to do."""
 
-SHARED = frozenset(("test_pages.py", "test_smoke.py"))
-"""Those of them whose tests are shared one by one: what they have in common starts in seconds."""
+SHARED = frozenset(("test_smoke.py",))
+"""Those of them whose tests are shared one by one. Pages are not: several of them serve at the default port."""
 
 LONGEST_TESTS = (
     "test_quick_run",
