@@ -134,7 +134,6 @@ async def _drop_mark(cluster: Cluster, resource: Resource, name: str) -> None:
     await cluster.patch(resource, name, body, patch_type=PatchType.MERGE, params=params, metadata_only=True)
 
 
-SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _GROUP: Final = "admissionregistration.k8s.io"
 _RESOURCES: Final = {
     kind: Resource(_GROUP, "v1", f"{kind.lower()}s", namespaced=False)

@@ -35,7 +35,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from restow.conversion.certificates.apply import SECRETS, read_crd, read_definition, resource_of
+from restow.conversion.certificates.apply import read_crd, read_definition, resource_of
 from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
@@ -67,7 +67,7 @@ from restow.kube import Cluster, PatchType, Resource
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotFound, first_error
 from restow.kube.pager import list_pages
-from restow.kube.resources import CRDS, LEASES, qualified_name
+from restow.kube.resources import CRDS, LEASES, SECRETS, qualified_name
 
 _log = logging.getLogger(__name__)
 

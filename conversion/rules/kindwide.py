@@ -115,9 +115,9 @@ def may_be_costly(rules: Sequence[Rule]) -> bool:
     return any(rule.can_fail or rule.name == _MATCHING or may_be_costly(rule.contained) for rule in rules)
 
 
-def failing_labels(rule: Lens | ScopedRules) -> Iterator[str]:
+def failing_labels(rule: Rule) -> Iterator[str]:
     """Yield the names of a rule in failures: its label, and for ``each`` the function that raised."""
-    if isinstance(rule, Lens):
+    if not isinstance(rule, ScopedRules):
         yield rule.label
         return
     if rule.recurse:
@@ -128,9 +128,9 @@ def failing_labels(rule: Lens | ScopedRules) -> Iterator[str]:
         yield f"{rule.label} merge"
 
 
-def keeping(rules: Sequence[Rule]) -> Iterator[Lens | ScopedRules]:
+def keeping(rules: Sequence[Rule]) -> Iterator[Rule]:
     """Yield the rules that keep what they cannot convert, to any depth."""
     for rule in rules:
-        if isinstance(rule, Lens | ScopedRules) and rule.on_error == "keep":
+        if rule.keeps:
             yield rule
         yield from keeping(rule.contained)

@@ -35,7 +35,7 @@ import msgspec
 from restow.crds import Crd, fieldpath
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
-from restow.kube.resources import CONFIG_MAPS, Object, Resource, qualified_name
+from restow.kube.resources import CONFIG_MAPS, SECRETS, Object, Resource, qualified_name
 from restow.kube.retry import jittered, with_retries
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.converter import Converter, ConverterDown, Unconverted
@@ -189,7 +189,6 @@ _OTHER_FIELDS: Final = (
 )
 _AGAIN: Final = "other clients wrote the object again and again; run again"
 
-SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 BACKUP_LABEL: Final = {"restow.dev/backup": "helm-release"}
 MOVED: Final = "restow.dev/moved"
 """The annotation of a backup: the CRD, and the version that the release named."""

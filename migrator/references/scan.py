@@ -28,7 +28,7 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError, one_line
-from restow.kube.resources import CONFIG_MAPS, CRDS, Resource
+from restow.kube.resources import CONFIG_MAPS, CRDS, SECRETS, Resource
 from restow.kube.retry import RetryingCluster, jittered, without_retries
 from restow.migrator.decide.errortable import ErrorAction, of_list_error
 from restow.migrator.model.report import Requests
@@ -192,7 +192,6 @@ _ALL = Resource("*", "*", "*", namespaced=False)
 _NOT_ALLOWED = "not allowed to list it"
 _TOO_DEEP = "it is nested too deeply"
 
-_SECRETS = Resource("", "v1", "secrets", namespaced=True)
 _RELEASES = "owner=helm"
 """The label of objects that Helm's storage drivers write."""
 
@@ -296,7 +295,7 @@ class _ReferenceSearch:
         await self._read_crds()
         jobs: list[Callable[[], Awaitable[None]]] = []
         if ReferenceKind.HELM in self.kinds:  # first, because they may take the longest
-            jobs += [partial(self._look_at, each, self._releases, _RELEASES) for each in (_SECRETS, CONFIG_MAPS)]
+            jobs += [partial(self._look_at, each, self._releases, _RELEASES) for each in (SECRETS, CONFIG_MAPS)]
         jobs += [partial(self._look_at, self._best(each), self._reader(each)) for each in resources]
         if ReferenceKind.CLIENTS in self.kinds:
             jobs.append(self._metrics)

@@ -13,7 +13,7 @@ KINDS: Final = frozenset(
     ("Rule", "Move", "Lens", "Constant", "Default", "Waiver", "Private", "ScopedRules", "RuleGroup", "When")
 )
 
-CEILING: Final = 171
+CEILING: Final = 170
 """How many type tests there are. The number may only go down: whoever removes some lowers it here."""
 
 

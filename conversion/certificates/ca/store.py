@@ -37,14 +37,13 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates.apply import SECRETS
 from restow.conversion.certificates.ca.authority import Authority, CertificateError, LeafCertificate, Trust, root_of
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle, BundleError
 from restow.conversion.certificates.wiring.fieldmanagers import MANAGED_BY
 from restow.conversion.model.values import Json
 from restow.kube import Cluster
 from restow.kube.errors import NotFound
-from restow.kube.resources import qualified_name
+from restow.kube.resources import SECRETS, qualified_name
 
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
