@@ -139,7 +139,7 @@ _LEAVES: Final[Sequence[tuple[Rule, Mapping[str, Any], Mapping[str, Any]]]] = (
     (rules.rename("a", "moved"), {"a": TEXT}, {"moved": TEXT}),
     (rules.stash("kept"), {"kept": TEXT}, {}),
     (rules.stash(hub=["weight", "zone"]), {}, {"weight": INTEGER, "zone": TEXT}),
-    (rules.drop(hub="gone", acknowledge="nobody reads it"), {}, {"gone": TEXT}),
+    (rules.drop(hub="gone", acknowledge="no client reads this field"), {}, {"gone": TEXT}),
     (rules.constant("fixed", value="x"), {"fixed": TEXT}, {}),
     (rules.constant(hub="block", value={}), {}, {}),
     (rules.move("within", "block.within"), {"within": TEXT}, {"block": obj({"within": TEXT})}),
