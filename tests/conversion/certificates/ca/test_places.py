@@ -109,7 +109,7 @@ async def certificates(world: Watched, tmp_path: Path) -> AsyncIterator[Certific
         clock=world.clock,
     )
     async with asyncio.TaskGroup() as group:
-        watching = group.create_task(made._places.watch_forever())
+        made._watch_in(group)
         while not world.watches:
             await asyncio.sleep(0)
         await made.reconcile()
@@ -117,7 +117,8 @@ async def certificates(world: Watched, tmp_path: Path) -> AsyncIterator[Certific
         await made.reconcile()
         world.reads.clear()
         yield made
-        watching.cancel()
+        for watching in made._watching.values():
+            watching.cancel()
 
 
 async def test_one_watch_shows_all(world: Watched, certificates: Certificates) -> None:
@@ -170,7 +171,7 @@ async def test_what_is_undone_is_written_at_once(world: Watched, certificates: C
 async def test_a_watch_that_ended_is_not_trusted(world: Watched, certificates: Certificates) -> None:
     """Once the watch has ended, every object is read again; otherwise a CRD whose wiring was undone stays broken."""
     await world.show(Deleted(world.seen(NAMES[0])))
-    certificates._places._tell_all(CRDS, None)
+    certificates._places.notice(Selection(CRDS), None)
     world.reads.clear()
     await certificates.reconcile()
     assert world.reads[CRDS.plural] >= len(NAMES)
