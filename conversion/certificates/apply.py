@@ -230,7 +230,14 @@ class WiredConfiguration(WiredObject[Document | None]):
         metadata = (live or {}).get("metadata") or {}
         return metadata.get("uid") or "", metadata.get("generation") or 0, metadata.get("managedFields") or ()
 
-    async def probe(self, _cluster: Cluster, address: Address, bundle: Bundle, **_again: bool) -> None:
+    async def probe(
+        self,
+        cluster: Cluster,  # noqa: ARG002 - the signature of WiredObject.probe
+        address: Address,
+        bundle: Bundle,
+        *,
+        again: bool = False,  # noqa: ARG002
+    ) -> None:
         await self._probe(address, bundle)
 
     def rivalry(self, rival: Address) -> str:

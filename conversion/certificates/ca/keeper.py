@@ -82,26 +82,34 @@ def _ignore(_details: CertificateDetails) -> None:
     pass
 
 
-def problem_of(target: WiringTarget, error: Exception) -> WiringProblem:
-    """Return the problem of an object whose look or write raised an error."""
-    lacks_right = isinstance(error, Forbidden) and error.by_authorizer
-    return WiringProblem(target.wired.object_name, str(error), lacks_right)
-
-
 @dataclass(slots=True)
 class Look:
-    """The result of one look: usable objects, their bundles, and the problems of the others."""
+    """The result of one look, and of the wiring after it.
+
+    Attributes:
+        usable: the objects that could be read.
+        seen: their bundles.
+        problems: why the others could not be read, and why objects could not be wired.
+        wired: the names of the correctly wired objects.
+        changed: whether anything was written.
+    """
 
     usable: list[WiringTarget] = field(default_factory=list)
     seen: list[ObservedBundle] = field(default_factory=list)
     problems: list[WiringProblem] = field(default_factory=list)
+    wired: list[str] = field(default_factory=list)
+    changed: bool = False
+
+    def fails(self, target: WiringTarget, error: Exception) -> None:
+        """Record that reading or writing an object raised an error."""
+        lacks_right = isinstance(error, Forbidden) and error.by_authorizer
+        self.problems.append(WiringProblem(target.wired.object_name, str(error), lacks_right))
 
 
 @dataclass(slots=True, eq=False)
 class Places:
-    """The objects that name a webhook, by resource and name; ``every`` is that of the keeper."""
+    """The objects that name a webhook, by resource and name."""
 
-    every: Collection[Resource]
     _targets: dict[tuple[str, str], WiringTarget] = field(default_factory=dict)
     _shown: set[Selection] = field(default_factory=set)  # what a watch shows now
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -116,25 +124,18 @@ class Places:
         """Whether an object has to be wired, as far as watches show."""
         return any(each.is_undone or not each.is_tried for each in self._targets.values())
 
-    def selection(self, target: WiringTarget) -> Selection:
-        """Return what to watch for an object: all objects of its resource, or it alone."""
-        resource, name = target.wired.resource, target.wired.object_name
-        return Selection(resource, field_selector="" if resource in self.every else f"metadata.name={name}")
-
     def add(self, target: WiringTarget) -> bool:
         """Add an object, and return True; if it is already there, the existing target stays."""
         if self._targets.setdefault(target.key, target) is not target:
             return False
-        target.is_watched = self.selection(target) in self._shown
+        target.is_watched = target.selection in self._shown
         return True
 
-    async def remove(self, resource: Resource, name: str) -> WiringTarget | None:
-        """Remove an object, and return it; return once no write to it is in progress."""
-        target = self._targets.pop((resource.plural, name), None)
-        if target is not None:
+    async def remove(self, resource: Resource, name: str) -> None:
+        """Remove an object; return once no write to it is in progress."""
+        if self._targets.pop((resource.plural, name), None) is not None:
             async with self._writing:
                 pass  # waits for a write in progress
-        return target
 
     def notice(self, selection: Selection, event: WatchEvent | None) -> bool:
         """Pass an event to the objects, None for the end of a watch; return whether one of them has to be wired."""
@@ -159,15 +160,16 @@ class Places:
         return False
 
     def _watched_by(self, selection: Selection) -> list[WiringTarget]:
-        return [each for each in self._targets.values() if self.selection(each) == selection]
+        return [each for each in self._targets.values() if each.selection == selection]
 
-    async def look(self, *, fully: bool = False) -> Look:
+    async def look(self, *, fully: bool = False, tolerant: bool = False) -> Look:
         """Return the usable objects, their bundles, and the problems of the others.
 
         An object that a watch shows is not read, unless ``fully`` is set or it is the object's turn.
 
         Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
+            KubeError: the API server refuses a request, or cannot be reached. ``tolerant``: that is a problem of the
+                object, too.
         """
         found, turns = Look(), _READ_AGAIN
         for key, each in list(self._targets.items()):
@@ -179,33 +181,29 @@ class Places:
                 turns, known = turns - 1, False
             try:
                 found.seen += each.observed if known else await each.look()
-            except (WiringError, CrdError) as error:
-                found.problems.append(problem_of(each, error))
+            except (WiringError, CrdError, KubeError) as error:
+                if isinstance(error, KubeError) and not tolerant:
+                    raise
+                found.fails(each, error)
             else:
                 found.usable.append(each)
         return found
 
-    async def wire(
-        self, targets: Iterable[WiringTarget], wanted: Bundle, dropped: Bundle
-    ) -> tuple[tuple[str, ...], tuple[WiringProblem, ...], bool]:
-        """Wire objects; return the correctly wired ones, the problems, and whether anything was written."""
-        wired: list[str] = []
-        problems: list[WiringProblem] = []
-        changed = False
-        for each in targets:
+    async def wire(self, look: Look, wanted: Bundle, dropped: Bundle) -> None:
+        """Wire the usable objects of a look."""
+        for each in look.usable:
             if each.is_done(wanted, dropped):
-                wired.append(each.name)
+                look.wired.append(each.name)
                 continue
             async with self._writing:
                 if each.key not in self._targets:
                     continue  # removed meanwhile
                 try:
-                    changed |= await each.wire(wanted, dropped)
+                    look.changed |= await each.wire(wanted, dropped)
                 except (WiringError, CrdError, KubeError) as error:
-                    problems.append(problem_of(each, error))
+                    look.fails(each, error)
                 else:
-                    wired.append(each.name)
-        return tuple(wired), tuple(problems), changed
+                    look.wired.append(each.name)
 
 
 @dataclass(eq=False)
@@ -247,7 +245,7 @@ class CertificateKeeper(ABC):
     chance: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        self._places = Places(frozenset(self.every))
+        self._places = Places()
         self._new_among = NewSentences()
         self._planned = 0.0  # when the next look is due by the clock alone
         self._queue: WorkQueue[str] | None = None
@@ -315,9 +313,8 @@ class CertificateKeeper(ABC):
 
     def _begin_watch(self, target: WiringTarget) -> None:
         """Watch an object alone, or all of its resource, unless they are watched already."""
-        selection = self._places.selection(target)
-        if self._group is not None and selection not in self._watching:
-            self._watching[selection] = self._group.create_task(self._watch(selection))
+        if self._group is not None and target.selection not in self._watching:
+            self._watching[target.selection] = self._group.create_task(self._watch(target.selection))
 
     async def _watch(self, selection: Selection) -> None:
         """Have the next look soon after a change of an object that has to be wired."""
@@ -361,7 +358,8 @@ class CertificateKeeper(ABC):
         self._add(WiredConfiguration(wanted, former=former, probe=self.hook_probe))
 
     def _add(self, wired: WiredObject[Any]) -> None:
-        target = WiringTarget(self.cluster, wired, self.clock.now)
+        selection = self._selection(wired.resource, wired.object_name)
+        target = WiringTarget(self.cluster, wired, selection, self.clock.now)
         if self._places.add(target):
             self._begin_watch(target)
             self._look_soon()
@@ -375,11 +373,14 @@ class CertificateKeeper(ABC):
         await self._remove(resource_of(wanted["kind"]), wanted["metadata"]["name"])
 
     async def _remove(self, resource: Resource, name: str) -> None:
-        target = await self._places.remove(resource, name)
-        if target is not None and resource not in self.every:
-            task = self._watching.pop(self._places.selection(target), None)
-            if task is not None:
-                task.cancel()
+        selection = self._selection(resource, name)
+        if resource not in self.every and (task := self._watching.pop(selection, None)) is not None:
+            task.cancel()
+        await self._places.remove(resource, name)
+
+    def _selection(self, resource: Resource, name: str) -> Selection:
+        """Return what to watch for an object: all objects of its resource, or it alone."""
+        return Selection(resource, field_selector="" if resource in self.every else f"metadata.name={name}")
 
     def _not_kept(self, error: Exception) -> str:
         told = str(error) if isinstance(error, CertificateError | OSError) else describe_failure(error)
@@ -389,24 +390,24 @@ class CertificateKeeper(ABC):
         for sentence in self._new_among(sentences):
             _log.warning("%s: %s", self.name, sentence)
 
-    def _call_hook(
+    def _report(
         self,
-        wired: tuple[str, ...],
-        problems: tuple[WiringProblem, ...],
+        look: Look,
         *,
         leaf_ends: datetime | None,
         authority_ends: datetime | None = None,
         taken: tuple[RotationStep, ...] = (),
         failure: str = "",
     ) -> None:
-        """Call the hook with the state after a look."""
-        targets, named = self._places.targets, frozenset(wired)
+        """Log the problems of a look, and call the hook."""
+        self._log_problems((*([failure] if failure else []), *(each.said for each in look.problems)))
+        targets, named = self._places.targets, frozenset(look.wired)
         details = CertificateDetails(
             taken,
             leaf_ends,
             authority_ends,
-            wired,
-            problems,
+            tuple(look.wired),
+            tuple(look.problems),
             unwired=tuple(each.name for each in targets if each.name not in named),
             in_conflict=tuple(each.name for each in targets if each.is_in_conflict),
             writes=sum(each.writes for each in targets),

@@ -28,13 +28,11 @@ from restow.conversion.certificates.ca.authority import (
     Trust,
     is_signed_by,
 )
-from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper, problem_of
+from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper, Look
 from restow.conversion.certificates.ca.rotation import Lifetimes, ObservedBundle, RotationDecision, RotationStep, decide
 from restow.conversion.certificates.ca.store import SecretStore, install, installed
-from restow.conversion.certificates.ca.targets import WiringTarget
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle
-from restow.conversion.model.errors import WiringError, WiringProblem, WiringRefused
-from restow.crds import CrdError
+from restow.conversion.model.errors import WiringRefused
 from restow.kube import KubeError
 from restow.kube.errors import Conflict, Unreachable
 
@@ -50,8 +48,7 @@ class _State:
     leaf: LeafCertificate
     trust: Trust
     decision: RotationDecision
-    places: tuple[WiringTarget, ...]
-    problems: tuple[WiringProblem, ...]
+    look: Look
     taken: tuple[RotationStep, ...]
 
 
@@ -112,8 +109,8 @@ class Certificates(CertificateKeeper):
         """
         if await self._is_dismissed():
             leaf = installed(self.folder)
-            every = tuple(each.name for each in self._places.targets)
-            self._call_hook(every, (), leaf_ends=None if leaf is None else leaf.not_after)
+            wired = Look(wired=[each.name for each in self._places.targets])
+            self._report(wired, leaf_ends=None if leaf is None else leaf.not_after)
             return self.poll
         try:
             state = await self._agree_on_secrets()
@@ -122,19 +119,14 @@ class Certificates(CertificateKeeper):
             self._told_of = error
             raise
         self._wanted = state.decision.wanted
-        wired, problems, changed = await self._places.wire(state.places, state.decision.wanted, state.decision.dropped)
-        problems = (*state.problems, *problems)
-        self._log_problems(each.said for each in problems)
-        self._call_hook(
-            wired,
-            problems,
-            leaf_ends=state.leaf.not_after,
-            authority_ends=state.trust.signing.not_after,
-            taken=state.taken,
+        look = state.look
+        await self._places.wire(look, state.decision.wanted, state.decision.dropped)
+        self._report(
+            look, leaf_ends=state.leaf.not_after, authority_ends=state.trust.signing.not_after, taken=state.taken
         )
-        if changed:
+        if look.changed:
             return 0.0
-        return BACKOFF.first if problems else state.decision.after.total_seconds()
+        return BACKOFF.first if look.problems else state.decision.after.total_seconds()
 
     async def rotate_authority(self) -> None:
         """Start the rotation of the CA now, as before its end; ``reconcile`` continues it.
@@ -195,7 +187,7 @@ class Certificates(CertificateKeeper):
             if decision.step is None:
                 assert leaf is not None
                 assert trust is not None
-                return _State(leaf, trust, decision, tuple(look.usable), tuple(look.problems), tuple(taken))
+                return _State(leaf, trust, decision, look, tuple(taken))
             if not fully:
                 fully = True  # no step relies only on what a watch has shown
                 continue
@@ -231,22 +223,11 @@ class Certificates(CertificateKeeper):
 
     async def _wire_by_what_is_known(self, error: Exception) -> None:
         """Keep the served certificate verifiable although its keeping failed; remove no certificate."""
-        usable: list[WiringTarget] = []
-        problems: list[WiringProblem] = []
-        bundle, leaf = self._known(), installed(self.folder)
-        if not isinstance(error, Unreachable):  # otherwise no request can succeed
-            for place in self._places.targets if bundle else ():
-                try:
-                    await place.look()
-                except (WiringError, CrdError, KubeError) as hindrance:
-                    problems.append(problem_of(place, hindrance))
-                else:
-                    usable.append(place)
-        wired, more, _ = await self._places.wire(usable, bundle, NO_BUNDLE)
-        problems += more
-        failure, ends = self._not_kept(error), None if leaf is None else leaf.not_after
-        self._log_problems((failure, *(each.said for each in problems)))
-        self._call_hook(wired, tuple(problems), leaf_ends=ends, failure=failure)
+        bundle, leaf, look = self._known(), installed(self.folder), Look()
+        if bundle and not isinstance(error, Unreachable):  # otherwise no request can succeed
+            look = await self._places.look(fully=True, tolerant=True)
+        await self._places.wire(look, bundle, NO_BUNDLE)
+        self._report(look, leaf_ends=None if leaf is None else leaf.not_after, failure=self._not_kept(error))
 
     def _known(self) -> Bundle:
         """Return the CA certificates of the last wiring, or else the readable ones of the Secrets; empty if useless."""

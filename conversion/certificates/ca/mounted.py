@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from restow.conversion.certificates.ca.authority import CertificateError, ends_at
-from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper
+from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper, Look
 from restow.conversion.certificates.ca.rotation import ObservedBundle
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY, install_files
 from restow.conversion.certificates.wiring.clientconfig import Bundle, BundleError
@@ -67,17 +67,15 @@ class MountedCertificates(CertificateKeeper):
         served = await asyncio.to_thread(self._served)
         renewed = served != (certificate, key)
         look = await self._places.look(fully=renewed)
-        wired, problems, changed = await self._places.wire(look.usable, bundle, self._dropped(bundle, now))
-        problems = (*look.problems, *problems)
-        self._log_problems(each.said for each in problems)
-        if renewed and not changed and (_has_ended(served, now) or self._settled(look.seen, bundle, now)):
+        await self._places.wire(look, bundle, self._dropped(bundle, now))
+        if renewed and not look.changed and (_has_ended(served, now) or self._settled(look.seen, bundle, now)):
             await asyncio.to_thread(install_files, self.folder, certificate, key)
             _log.info("%s: the certificate that ends %s is served", self.name, ends_at(certificate))
             renewed = False
-        self._call_hook(wired, problems, leaf_ends=self._served_until())
-        if changed:
+        self._report(look, leaf_ends=self._served_until())
+        if look.changed:
             return 0.0
-        return BACKOFF.first if problems or renewed else self.poll
+        return BACKOFF.first if look.problems or renewed else self.poll
 
     def _read(self) -> tuple[bytes, bytes, Bundle]:
         """Read the files.
@@ -117,9 +115,7 @@ class MountedCertificates(CertificateKeeper):
         return all(each.bundle >= bundle and now - each.changed_at >= settle for each in seen)
 
     def _failed(self, error: Exception) -> None:
-        problem = self._not_kept(error)
-        self._log_problems((problem,))
-        self._call_hook((), (), leaf_ends=self._served_until(), failure=problem)
+        self._report(Look(), leaf_ends=self._served_until(), failure=self._not_kept(error))
 
     def _served_until(self) -> datetime | None:
         served = self._served()

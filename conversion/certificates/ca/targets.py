@@ -21,7 +21,7 @@ from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle
 from restow.conversion.certificates.wiring.fieldmanagers import last_writer
 from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 from restow.crds import CrdError
-from restow.kube import Cluster
+from restow.kube import Cluster, Selection
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ class WiringTarget:
 
     Attributes:
         wired: the object, and how it is wired.
+        selection: the objects to watch for changes of it.
         name: its name in messages.
         key: the plural of its resource, and its own name.
         writes: how often this process wrote it.
@@ -100,8 +101,11 @@ class WiringTarget:
         observed: the bundles in it that restow has to keep, as last read or seen.
     """
 
-    def __init__(self, cluster: Cluster, wired: WiredObject[Any], now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, cluster: Cluster, wired: WiredObject[Any], selection: Selection, now: Callable[[], datetime]
+    ) -> None:
         self.wired: Final = wired
+        self.selection: Final = selection
         self.name: Final = wired.name
         self.key: Final = (wired.resource.plural, wired.object_name)
         self.writes = 0
