@@ -35,7 +35,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from restow.conversion.certificates.apply import read_crd, read_definition, resource_of
+from restow.conversion.certificates.apply import read_crd, read_definition, resource_of, until_written
 from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
@@ -65,7 +65,7 @@ from restow.crds import Crd
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, PatchType, Resource
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotFound, first_error
+from restow.kube.errors import ApiError, Forbidden, Invalid, KubeError, NotFound, first_error
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, LEASES, SECRETS, qualified_name
 
@@ -74,7 +74,7 @@ _log = logging.getLogger(__name__)
 MayBeStored: TypeAlias = Callable[[Crd], Sequence[str]]
 """Returns the versions at which objects of a CRD may be stored: ``restow.migrator.may_be_stored``."""
 
-_ATTEMPTS: Final = 8
+_ATTEMPTS: Final = 8  # to read an object at two versions at one resourceVersion
 _OBJECTS: Final = 250  # of a page
 _AT_ONCE: Final = 8
 _NAMED: Final = 5  # the most objects that a reason names
@@ -248,8 +248,6 @@ async def unwire(
 ) -> Unwired:
     """Return a CRD to the conversion strategy None, as before an uninstall.
 
-    Unlike the wiring, this is a merge patch: it also removes fields that Helm or another manager wrote.
-
     Args:
         cluster: the API server.
         name: the name of the CRD.
@@ -267,11 +265,12 @@ async def unwire(
         CrdError: the CRD is malformed.
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    for _ in range(_ATTEMPTS):
-        crd, claims = await read_crd(cluster, name), ""
+
+    async def attempt() -> Unwired:
+        crd, by, claims = await read_crd(cluster, name), composite, ""
         live: Crd | Definition = crd
-        if composite := composite or composite_of(crd.document):
-            live = definition = await read_definition(cluster, name, composite)
+        if by := by or composite_of(crd.document):
+            live = definition = await read_definition(cluster, name, by)
             # After the definition, whose resourceVersion is the precondition of the write.
             crd, claims = await read_crd(cluster, name), definition.claims
         if live.strategy == "None":
@@ -284,25 +283,34 @@ async def unwire(
                 if need.reason:
                     raise WiringRefused(need.reason)
                 notes += need.notes
-        if dry_run:
-            return Unwired(changed=True, notes=notes)
-        stamp = now().isoformat(timespec="milliseconds")
-        metadata = {"uid": live.uid, "resourceVersion": live.resource_version, "annotations": {UNWIRED: stamp}}
-        body = {"metadata": metadata, "spec": {"conversion": {"strategy": "None", "webhook": None}}}
-        try:
-            await cluster.patch(
-                resource_of_definition(composite),
-                name,
-                msgspec.json.encode(body),
-                patch_type=PatchType.MERGE,
-                params={"fieldManager": FIELD_MANAGER},
-                metadata_only=True,
-            )
-        except Conflict:
-            continue
-        _log.info("%s: conversion strategy None", name)
+        if not dry_run:
+            stamp = now().isoformat(timespec="milliseconds")
+            metadata = {"uid": live.uid, "resourceVersion": live.resource_version, "annotations": {UNWIRED: stamp}}
+            conversion = {"strategy": "None", "webhook": None}
+            await _merge(cluster, resource_of_definition(by), name, metadata, conversion, FIELD_MANAGER)
+            _log.info("%s: conversion strategy None", name)
         return Unwired(changed=True, notes=notes)
-    raise WiringRefused(f"{name} was changed by another writer at each of {_ATTEMPTS} attempts to unwire it")
+
+    return await until_written(name, "unwire it", attempt)
+
+
+async def _merge(
+    cluster: Cluster,
+    resource: Resource,
+    name: str,
+    metadata: Mapping[str, Any],
+    conversion: Mapping[str, Any],
+    manager: str,
+) -> None:
+    """Write a part of ``spec.conversion``: a merge patch also removes fields that other managers wrote."""
+    await cluster.patch(
+        resource,
+        name,
+        msgspec.json.encode({"metadata": metadata, "spec": {"conversion": conversion}}),
+        patch_type=PatchType.MERGE,
+        params={"fieldManager": manager} if manager else {},
+        metadata_only=True,
+    )
 
 
 def names(live: Crd | Definition, server: Address) -> bool:
@@ -331,23 +339,21 @@ async def put_back(
             writers change the CRD without pause.
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    params = {"fieldManager": manager} if manager else {}
-    for _ in range(_ATTEMPTS):
+
+    async def attempt() -> bool:
         live = await read_definition(cluster, name, composite)
         if not names(live, server):
             return False
         metadata = {"uid": live.uid, "resourceVersion": live.resource_version}
-        body = {"metadata": metadata, "spec": {"conversion": merge_patch(live.conversion, former)}}
-        resource, encoded = resource_of_definition(composite), msgspec.json.encode(body)
+        conversion = merge_patch(live.conversion, former)
         try:
-            await cluster.patch(resource, name, encoded, patch_type=PatchType.MERGE, params=params, metadata_only=True)
-        except Conflict:
-            continue
+            await _merge(cluster, resource_of_definition(composite), name, metadata, conversion, manager)
         except Invalid as error:
             raise WiringRefused(f"the API server does not take what {name} had before: {error.findings}") from error
         _log.info("%s: its former spec.conversion is put back", name)
         return True
-    raise WiringRefused(f"{name} was changed by another writer at each of {_ATTEMPTS} attempts to put it back")
+
+    return await until_written(name, "put it back", attempt)
 
 
 async def _check_rules(cluster: Cluster, crd: Crd) -> None:

@@ -14,11 +14,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates.wiring.clientconfig import Address
+from restow.conversion.certificates.ca import CertificateKeeper
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.values import Json
@@ -48,28 +48,6 @@ _log = logging.getLogger(__name__)
 _PAGE: Final = 50
 _SELECTOR: Final = f"{LABEL}=rules"
 _LOOK_S: Final = 2.0  # seconds between two looks at the other replicas, while a kind is lacking
-
-
-class KeptWiring(Protocol):
-    """Keeps the objects that name the webhook, as ``Certificates`` and ``MountedCertificates`` do."""
-
-    def keep(
-        self, crd: str, address: Address | None, composite: str = "", replaces: Mapping[str, Any] | None = None
-    ) -> None:
-        """Wire one more CRD from now on."""
-        ...
-
-    async def release(self, crd: str, composite: str = "") -> None:
-        """Stop wiring a CRD."""
-        ...
-
-    def keep_configuration(self, wanted: Mapping[str, Any]) -> None:
-        """Keep one more webhook configuration from now on."""
-        ...
-
-    async def release_configuration(self, wanted: Mapping[str, Any]) -> None:
-        """Stop keeping a configuration."""
-        ...
 
 
 @dataclass(slots=True)
@@ -111,7 +89,7 @@ class Replica:
         *,
         workers: Workers,
         steps: Sequence[KindsStep],
-        keeper: KeptWiring,
+        keeper: CertificateKeeper,
         at: At,
         controller_hook: Callable[[ControllerEvent], None],
         clock: Clock = SYSTEM_CLOCK,

@@ -77,7 +77,7 @@ def _done(graph: Graph, task: Task, body: bytes, at: Callable[[int], None]) -> t
     match task.does:
         case "review":
             answer, tally, kept = answered(graph, body, task.most, at)
-            return TaskReply(tally=tally, kept=kept), answer
+            return TaskReply(tally=tally, kept=[*map(Kept.of, kept)]), answer
         case "try":
             failures = []
             for index, obj in enumerate(msgspec.json.decode(body)):

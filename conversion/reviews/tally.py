@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -76,7 +76,13 @@ def _source(obj: Fields | msgspec.Raw) -> bytes:
     return bytes(obj.get("apiVersion", b"")) if isinstance(obj, dict) else b""
 
 
-def answered(graph: Graph, body: bytes, most: int, at: Callable[[int], None]) -> tuple[bytes, Tally, list[Kept]]:
+def _ignore(_index: int) -> None:
+    pass
+
+
+def answered(
+    graph: Graph, body: bytes, most: int, at: Callable[[int], None] = _ignore
+) -> tuple[bytes, Tally, Sequence[KeptValue]]:
     """Return the answer to a review. ``at`` is called with the index of each object before its conversion.
 
     Raises:
@@ -87,4 +93,4 @@ def answered(graph: Graph, body: bytes, most: int, at: Callable[[int], None]) ->
     at(0)
     for _ in converted(review, tally):
         at(review.count)
-    return review.answer(), tally, [*map(Kept.of, review.kept)]
+    return review.answer(), tally, review.kept

@@ -15,7 +15,7 @@ import msgspec
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ReviewError, raised_at
 from restow.conversion.reviews.conversion import LARGE, KeptValue, Review, ReviewTooLarge
-from restow.conversion.reviews.tally import Tally, converted
+from restow.conversion.reviews.tally import Tally, answered, converted
 from restow.conversion.rules.kindwide import failing_labels, keeping
 from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
@@ -108,13 +108,11 @@ class ConversionEndpoint:
                 review = Review(self._graph, body, most=self._most_of_object)
                 answer = review.give_up(f"{gave_up} (rules of {self._crd})", gave_up.index)
                 return answer, Tally(review.target, 1, 1, review.failures[0]), ()
+        if len(body) <= LARGE:
+            return answered(self._graph, body, self._most_of_object)
         review = Review(self._graph, body, most=self._most_of_object)
         tally = Tally(review.target)
-        if len(body) <= LARGE:
-            for _ in converted(review, tally):
-                pass
-        else:
-            await self._time_slices.drive(self._crd, converted(review, tally))
+        await self._time_slices.drive(self._crd, converted(review, tally))
         return review.answer(), tally, review.kept
 
     def answer_at_once(self, body: bytes, *, most: int) -> bytes | None:
@@ -126,14 +124,10 @@ class ConversionEndpoint:
         if self._elsewhere is not None:
             return None
         started = self._clock.monotonic()
-        review = Review(self._graph, body, most=self._most_of_object)
-        tally = Tally(review.target)
-        for _ in converted(review, tally):
-            pass
-        answer = review.answer()
+        answer, tally, kept = answered(self._graph, body, self._most_of_object)
         if len(answer) > most:
             return None
-        self._count(tally, review.kept, len(body), len(answer), started)
+        self._count(tally, kept, len(body), len(answer), started)
         return answer
 
     def _count(self, tally: Tally, kept: Sequence[KeptValue], received: int, sent: int, started: float) -> None:

@@ -225,18 +225,13 @@ class _Conversions:
             hook=self._metrics.election,
             clock=settings.clock,
         )
-        running = asyncio.create_task(
-            keep_running(
-                "conversions",
-                lambda: elector.run(reconciler.run),
-                ended=self._metrics.ended,
-                clock=settings.clock,
-            )
+        leading = keep_running(
+            "conversions", lambda: elector.run(reconciler.run), ended=self._metrics.ended, clock=settings.clock
         )
-        await stop.wait()
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(leading)
+            await stop.wait()
+            running.cancel()
 
 
 async def _stop(member: Membership, stop: asyncio.Event) -> None:

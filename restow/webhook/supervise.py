@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from restow.kube import KubeError
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import Forbidden, describe_failure
+from restow.kube.errors import Forbidden, describe_failure, first_error
 from restow.kube.retry import READ_PATIENCE_S, Backoff, requested_wait
 
 _log = logging.getLogger(__name__)
@@ -114,17 +114,18 @@ async def start_patiently(
         KubeError: the API server refuses a request, or stays out of reach.
         StartStopped: ``stop`` was set before the step was complete.
     """
-    starting = asyncio.create_task(_taken(step, clock, chance))
-    stopping = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            raise StartStopped
-        await starting
-    finally:
-        for task in (starting, stopping):
-            task.cancel()
-        await asyncio.gather(starting, stopping, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(_stopped(stop))
+            await _taken(step, clock, chance)
+            stopping.cancel()
+    except BaseExceptionGroup as group_of_errors:
+        raise first_error(group_of_errors) from None
+
+
+async def _stopped(stop: asyncio.Event) -> None:
+    await stop.wait()
+    raise StartStopped
 
 
 async def _taken(step: Callable[[], Awaitable[None]], clock: Clock, chance: Callable[[], float]) -> None:

@@ -88,7 +88,7 @@ async def test_of_a_shipped_manifest_only_the_bundle_becomes_ours(
     """Whatever else restow owned, the manifest could not change any more; and both can apply for ever."""
     before = await gitops(provider.cluster, shipped(GATEWAYS, instance.port))
     wired = await wire(provider.cluster, GATEWAYS, Wiring(bundle))
-    assert wired.changed and bundle_of(wired.crd) == bundle
+    assert wired.changed and bundle_of(wired.live) == bundle
     now = await provider.crd(GATEWAYS)
     assert owned(now, FIELD_MANAGER) == {"f:webhook": {"f:clientConfig": {"f:caBundle": {}}}}
     assert now["metadata"]["generation"] == before["metadata"]["generation"] + 1
@@ -97,7 +97,7 @@ async def test_of_a_shipped_manifest_only_the_bundle_becomes_ours(
     await gitops(provider.cluster, shipped(GATEWAYS, instance.port))
     again = await wire(provider.cluster, GATEWAYS, Wiring(bundle))
     assert not again.changed
-    assert again.crd.generation == now["metadata"]["generation"], "the same again is no reason to rebuild watch caches"
+    assert again.live.generation == now["metadata"]["generation"], "the same again is no reason to rebuild watch caches"
 
 
 async def test_a_manifest_without_conversion_is_wired_whole(
@@ -110,7 +110,7 @@ async def test_a_manifest_without_conversion_is_wired_whole(
     await provider.served(GATEWAYS)
     assert (await provider.create(GATEWAYS, "v1alpha1", "a", {"host": "a"}))["spec"] == {"host": "a"}
     wired = await wire(provider.cluster, GATEWAYS, Wiring(bundle))
-    assert not wired.changed and wired.crd.strategy == "Webhook"
+    assert not wired.changed and wired.live.strategy == "Webhook"
 
 
 async def test_a_second_bundle_keeps_the_rest_that_is_ours(
@@ -121,9 +121,9 @@ async def test_a_second_bundle_keeps_the_rest_that_is_ours(
     await wire(provider.cluster, GATEWAYS, Wiring(bundle, Url(url_of(instance.port, GATEWAYS))))
     other = stranger(tmp_path)
     wired = await wire(provider.cluster, GATEWAYS, Wiring(bundle | other))
-    assert wired.crd.strategy == "Webhook" and bundle_of(wired.crd) == bundle | other
+    assert wired.live.strategy == "Webhook" and bundle_of(wired.live) == bundle | other
     wired = await wire(provider.cluster, GATEWAYS, Wiring(bundle, dropped=other))
-    assert wired.crd.strategy == "Webhook" and bundle_of(wired.crd) == bundle
+    assert wired.live.strategy == "Webhook" and bundle_of(wired.live) == bundle
 
 
 async def test_nothing_is_written_before_the_webhook_answers(
@@ -177,7 +177,7 @@ async def test_a_write_on_an_outdated_view_is_refused_and_tried_again(
             await wire(provider.cluster, GATEWAYS, Wiring(bundle | other))
 
     wired = await wire(provider.cluster, GATEWAYS, Wiring(bundle), probe=meanwhile)
-    assert asked == 1 and not wired.changed and bundle_of(wired.crd) == bundle | other
+    assert asked == 1 and not wired.changed and bundle_of(wired.live) == bundle | other
 
 
 async def test_unwiring(provider: Provider, instance: Instance, bundle: Bundle) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from restow.conversion.certificates import Bundle, WiringRefused
-from restow.conversion.certificates.apply import install, read_configuration
+from restow.conversion.certificates.apply import WiredConfiguration, read_configuration, write_wiring
 from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
@@ -64,7 +64,8 @@ class Kept:
         async def probe(_address: Address, trusted: Bundle) -> None:
             self.tried.append(trusted)
 
-        return await install(self.cluster, wanted, bundle, dropped or Bundle(), probe=probe)
+        wired = WiredConfiguration(wanted, probe=probe)
+        return (await write_wiring(self.cluster, wired, bundle, dropped or Bundle())).changed
 
     async def edit(self, manager: str, body: Document, patch_type: PatchType) -> None:
         """Write as somebody else."""

@@ -17,16 +17,17 @@ import logging
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import Any, Final, TypedDict
+from pathlib import Path
+from typing import Any, Final
 
-from restow.conversion.certificates.apply import resource_of
+from restow.conversion.certificates.apply import WiredConfiguration, WiredCrd, WiredObject, resource_of
 from restow.conversion.certificates.ca.authority import CertificateError
 from restow.conversion.certificates.ca.rotation import ObservedBundle, RotationStep
-from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, NewSentences, WiringTarget
-from restow.conversion.certificates.probe import HookProbe, Probe, probe, probe_hook
+from restow.conversion.certificates.ca.targets import NewSentences, WiringTarget
+from restow.conversion.certificates.probe import HookProbe, Probe, probe_hook
+from restow.conversion.certificates.probe import probe as probe_crd
 from restow.conversion.certificates.wiring.clientconfig import Address, Bundle
 from restow.conversion.certificates.wiring.crd import resource_of_definition
 from restow.conversion.model.errors import WiringError, WiringProblem
@@ -36,12 +37,18 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import Forbidden, describe_failure
 from restow.kube.listwatch import Selection, watch
 from restow.kube.retry import Backoff
-from restow.kube.watchevents import Added, Deleted, Item, Listed, Modified, WatchEvent
+from restow.kube.watchevents import Added, Deleted, Listed, Modified, WatchEvent
+from restow.kube.workqueue import WorkQueue
 
 _log = logging.getLogger(__name__)
 
 BACKOFF: Final = Backoff(first=1.0, most=30.0)
 """The back-off after failed looks."""
+
+_LOOK: Final = "look"  # the only key of the queue
+_WATCH_AGAIN: Final = 300.0  # seconds until a refused watch is retried
+_SPREAD: Final = 0.2  # seconds over which the replicas react to a change: most find it repaired
+_READ_AGAIN: Final = 16  # watched objects that are read again at each look
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,139 +82,94 @@ def _ignore(_details: CertificateDetails) -> None:
     pass
 
 
-class KeeperOptions(TypedDict, total=False):
-    """What both keepers take.
-
-    Attributes:
-        crds: the CRDs to wire, by name, each with the address of its webhook; None for the address that the CRD
-            already has.
-        configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
-            address and without ``caBundle``.
-        former_names: the names that an earlier release gave to configurations, by their names now; these old
-            configurations are removed.
-        every: the resources of which all objects may be listed and watched (CRDs, or webhook configurations); for many
-            objects this is far cheaper than one by one.
-        poll: the most seconds between two looks.
-        probe, hook_probe: probe the webhook before a CRD, or a webhook configuration, is written.
-        hook: called after each look, also after failed ones; must not block or raise.
-        clock: its ``now`` and ``sleep``.
-        chance: random numbers from [0, 1), for back-off.
-    """
-
-    crds: Mapping[str, Address | None]
-    configurations: Iterable[Mapping[str, Any]]
-    former_names: Mapping[str, str]
-    every: Collection[Resource]
-    poll: float
-    probe: Probe
-    hook_probe: HookProbe
-    hook: Callable[[CertificateDetails], None]
-    clock: Clock
-    chance: Callable[[], float]
-
-
-_WATCH_AGAIN: Final = 300.0  # seconds until a refused watch is retried
-_SPREAD: Final = 0.2  # seconds over which the replicas react to a change: most find it repaired
-_READ_AGAIN: Final = 16  # watched objects that are read again at each look
-
-
-def problem_of(target: WiringTarget, error: Exception) -> WiringProblem:
-    """Return the problem of an object whose look or write raised an error."""
-    lacks_right = isinstance(error, Forbidden) and error.by_authorizer
-    return WiringProblem(target.object_name, str(error), lacks_right)
-
-
 @dataclass(slots=True)
 class Look:
-    """The result of one look: usable objects, their bundles, and the problems of the others."""
+    """The result of one look, and of the wiring after it.
+
+    Attributes:
+        usable: the objects that could be read.
+        seen: their bundles.
+        problems: why the others could not be read, and why objects could not be wired.
+        wired: the names of the correctly wired objects.
+        changed: whether anything was written.
+    """
 
     usable: list[WiringTarget] = field(default_factory=list)
     seen: list[ObservedBundle] = field(default_factory=list)
     problems: list[WiringProblem] = field(default_factory=list)
+    wired: list[str] = field(default_factory=list)
+    changed: bool = False
+
+    def fails(self, target: WiringTarget, error: Exception) -> None:
+        """Record that reading or writing an object raised an error."""
+        lacks_right = isinstance(error, Forbidden) and error.by_authorizer
+        self.problems.append(WiringProblem(target.wired.object_name, str(error), lacks_right))
 
 
 @dataclass(slots=True, eq=False)
 class Places:
-    """The objects that name a webhook, by resource and name; the other attributes are those of the keeper."""
+    """The objects that name a webhook, by resource and name."""
 
-    cluster: Cluster
-    name: str
-    every: Collection[Resource]
-    poll: float
-    clock: Clock
-    chance: Callable[[], float]
-    _targets: dict[tuple[str, str], WiringTarget]
-    _woken: asyncio.Event = field(default_factory=asyncio.Event)
-    _group: asyncio.TaskGroup | None = None
-    _watching: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
+    _targets: dict[tuple[str, str], WiringTarget] = field(default_factory=dict)
+    _shown: set[Selection] = field(default_factory=set)  # what a watch shows now
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _seen: set[Resource] = field(default_factory=set)  # resources that a common watch shows now
 
     @property
     def targets(self) -> tuple[WiringTarget, ...]:
         """The objects."""
         return tuple(self._targets.values())
 
-    def add(self, target: WiringTarget) -> None:
-        """Add an object; if it is already there, the existing target stays."""
-        key = _key(target)
-        if key in self._targets:
-            return
-        self._targets[key] = target
-        target.is_watched = target.selection.resource in self._seen
-        self._begin_watch(target)
-        self._woken.set()
+    @property
+    def is_due(self) -> bool:
+        """Whether an object has to be wired, as far as watches show."""
+        return any(each.is_undone or not each.is_tried for each in self._targets.values())
+
+    def add(self, target: WiringTarget) -> bool:
+        """Add an object, and return True; if it is already there, the existing target stays."""
+        if self._targets.setdefault(target.key, target) is not target:
+            return False
+        target.is_watched = target.selection in self._shown
+        return True
 
     async def remove(self, resource: Resource, name: str) -> None:
         """Remove an object; return once no write to it is in progress."""
-        if self._targets.pop((resource.plural, name), None) is None:
-            return
-        if (task := self._watching.pop((resource.plural, name), None)) is not None:
-            task.cancel()
-        async with self._writing:
-            pass  # waits for a write in progress
+        if self._targets.pop((resource.plural, name), None) is not None:
+            async with self._writing:
+                pass  # waits for a write in progress
 
-    async def watch_forever(self) -> None:
-        """Watch the objects until cancelled, so that ``pause`` ends as soon as one has to be wired."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                for each in self.targets:
-                    self._begin_watch(each)
-                await asyncio.get_running_loop().create_future()
-            finally:
-                self._group = None
-                self._watching.clear()
+    def notice(self, selection: Selection, event: WatchEvent | None) -> bool:
+        """Pass an event to the objects, None for the end of a watch; return whether one of them has to be wired."""
+        match event:
+            case Added(item=item) | Modified(item=item) | Deleted(item=item):
+                target = self._targets.get((selection.resource.plural, item.metadata.name))
+                document = None if isinstance(event, Deleted) or target is None else item.json()
+                return target is not None and target.notice(document)
+            case Listed(items=items):
+                self._shown.add(selection)
+                listed = {item.metadata.name: item for item in items}
+                undone = []
+                for each in self._watched_by(selection):
+                    each.is_watched = True
+                    found = listed.get(each.wired.object_name)
+                    undone.append(each.notice(None if found is None else found.json()))
+                return any(undone)
+            case None:
+                self._shown.discard(selection)
+                for each in self._watched_by(selection):
+                    each.is_watched = False
+        return False
 
-    def _begin_watch(self, target: WiringTarget) -> None:
-        """Watch an object alone, or all of its resource, unless they are watched already."""
-        if self._group is None:
-            return
-        resource = target.selection.resource
-        key, selection, what = _key(target), target.selection, target.name
-        tell = partial(_tell, lambda: (target,), lambda _name: target)
-        if resource in self.every:
-            key, selection, what = (resource.plural, ""), Selection(resource), resource.plural
-            tell = partial(self._tell_all, resource)
-        if key not in self._watching:
-            self._watching[key] = self._group.create_task(self._watch(selection, tell, what))
+    def _watched_by(self, selection: Selection) -> list[WiringTarget]:
+        return [each for each in self._targets.values() if each.selection == selection]
 
-    def _tell_all(self, resource: Resource, event: WatchEvent | None) -> bool:
-        (self._seen.discard if event is None else self._seen.add)(resource)
-        plural = resource.plural
-
-        def every() -> Iterable[WiringTarget]:
-            return [each for (of, _), each in self._targets.items() if of == plural]
-
-        return _tell(every, lambda name: self._targets.get((plural, name)), event)
-
-    async def look(self, *, fully: bool = False) -> Look:
+    async def look(self, *, fully: bool = False, tolerant: bool = False) -> Look:
         """Return the usable objects, their bundles, and the problems of the others.
 
         An object that a watch shows is not read, unless ``fully`` is set or it is the object's turn.
 
         Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
+            KubeError: the API server refuses a request, or cannot be reached. ``tolerant``: that is a problem of the
+                object, too.
         """
         found, turns = Look(), _READ_AGAIN
         for key, each in list(self._targets.items()):
@@ -219,142 +181,80 @@ class Places:
                 turns, known = turns - 1, False
             try:
                 found.seen += each.observed if known else await each.look()
-            except (WiringError, CrdError) as error:
-                found.problems.append(problem_of(each, error))
+            except (WiringError, CrdError, KubeError) as error:
+                if isinstance(error, KubeError) and not tolerant:
+                    raise
+                found.fails(each, error)
             else:
                 found.usable.append(each)
         return found
 
-    async def wire(
-        self, targets: Iterable[WiringTarget], wanted: Bundle, dropped: Bundle
-    ) -> tuple[tuple[str, ...], tuple[WiringProblem, ...], bool]:
-        """Wire objects; return the correctly wired ones, the problems, and whether anything was written."""
-        wired: list[str] = []
-        problems: list[WiringProblem] = []
-        changed = False
-        for each in targets:
+    async def wire(self, look: Look, wanted: Bundle, dropped: Bundle) -> None:
+        """Wire the usable objects of a look."""
+        for each in look.usable:
             if each.is_done(wanted, dropped):
-                wired.append(each.name)
+                look.wired.append(each.name)
                 continue
             async with self._writing:
-                if _key(each) not in self._targets:
+                if each.key not in self._targets:
                     continue  # removed meanwhile
                 try:
-                    changed |= await each.wire(wanted, dropped)
+                    look.changed |= await each.wire(wanted, dropped)
                 except (WiringError, CrdError, KubeError) as error:
-                    problems.append(problem_of(each, error))
+                    look.fails(each, error)
                 else:
-                    wired.append(each.name)
-        return tuple(wired), tuple(problems), changed
-
-    async def pause(self, seconds: float) -> None:
-        """Wait, but not after an object has to be wired."""
-        ends = self.clock.monotonic() + seconds
-        while (left := ends - self.clock.monotonic()) > 0 and await self._woken_within(left):
-            await self.clock.sleep(_SPREAD * self.chance())
-            self._woken.clear()
-            if any(each.is_undone or not each.is_tried for each in self._targets.values()):
-                return
-
-    async def _woken_within(self, seconds: float) -> bool:
-        async def passes() -> None:
-            await self.clock.sleep(seconds)
-
-        async with asyncio.TaskGroup() as group:
-            woken, passed = group.create_task(self._woken.wait()), group.create_task(passes())
-            await asyncio.wait((woken, passed), return_when=asyncio.FIRST_COMPLETED)
-            woken.cancel()
-            passed.cancel()
-        return self._woken.is_set()
-
-    async def _watch(self, selection: Selection, tell: Callable[[WatchEvent | None], bool], what: str) -> None:
-        """Wake ``pause`` after a change of an object that has to be wired."""
-        while True:
-            try:
-                stream = watch(self.cluster, selection, clock=self.clock, chance=self.chance)
-                async with stream as events:
-                    async for event in events:
-                        if tell(event):
-                            self._woken.set()
-            except Exception as error:  # noqa: BLE001 - looking goes on without
-                _log.warning(
-                    "%s: %s cannot be watched, so that it takes up to %g s until a change of it is noticed: %s",
-                    self.name,
-                    what,
-                    self.poll,
-                    describe_failure(error),
-                )
-            finally:
-                tell(None)
-            await self.clock.sleep(_WATCH_AGAIN)
+                    look.wired.append(each.name)
 
 
-def _tell(
-    every: Callable[[], Iterable[WiringTarget]],
-    named: Callable[[str], WiringTarget | None],
-    event: WatchEvent | None,
-) -> bool:
-    """Pass an event to the targets, None for the end of the watch; return whether one of them has to be wired."""
-    match event:
-        case None:
-            for each in every():
-                each.is_watched = False
-        case Listed(items=items):
-            found = {item.metadata.name: item for item in items}
-            undone = []
-            for each in every():
-                each.is_watched = True
-                undone.append(each.notice(_document(found.get(each.object_name))))
-            return any(undone)
-        case Added(item=item) | Modified(item=item) | Deleted(item=item):
-            target = named(item.metadata.name)
-            return target is not None and target.notice(None if isinstance(event, Deleted) else _document(item))
-    return False
-
-
-def _document(item: Item | None) -> Mapping[str, object] | None:
-    return None if item is None else item.json()
-
-
-def _key(target: WiringTarget) -> tuple[str, str]:
-    return target.selection.resource.plural, target.object_name
-
-
+@dataclass(eq=False)
 class CertificateKeeper(ABC):
     """Keeps the certificates of one webhook, and wires its CRDs and webhook configurations.
 
-    ``name`` is the name of the certificate, for the log; the other arguments are ``KeeperOptions``.
+    Args:
+        cluster: the API server with the CRDs and webhook configurations.
+        name: the name of the certificate, for the log.
+        folder: the folder for the certificate and key that the server reads, as ``tls.crt`` and ``tls.key``.
+        crds: the CRDs to wire, by name, each with the address of its webhook; None for the address that the CRD
+            already has.
+        configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
+            address and without ``caBundle``.
+        former_names: the names that an earlier release gave to configurations, by their names now; these old
+            configurations are removed.
+        every: the resources of which all objects may be listed and watched (CRDs, or webhook configurations); for many
+            objects this is far cheaper than one by one.
+        poll: the most seconds between two looks.
+        probe, hook_probe: probe the webhook before a CRD, or a webhook configuration, is written.
+        hook: called after each look, also after failed ones; must not block or raise.
+        clock: its ``now``, ``monotonic`` and ``sleep``.
+        chance: random numbers from [0, 1), for back-off.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        name: str,
-        *,
-        poll: float,
-        crds: Mapping[str, Address | None] = {},
-        configurations: Iterable[Mapping[str, Any]] = (),
-        former_names: Mapping[str, str] = {},
-        every: Collection[Resource] = (),
-        probe: Probe = probe,
-        hook_probe: HookProbe = probe_hook,
-        hook: Callable[[CertificateDetails], None] = _ignore,
-        clock: Clock = SYSTEM_CLOCK,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._cluster = cluster
-        self._name = name
-        self._poll = poll
-        self._probe = probe
-        self._hook_probe = hook_probe
-        self._hook = hook
-        self._clock = clock
-        self._chance = chance
-        targets: list[WiringTarget] = [self._crd(crd, address) for crd, address in crds.items()]
-        targets += [self._configuration(each, former_names) for each in configurations]
-        by_key = {_key(each): each for each in targets}
-        self._places = Places(cluster, name, frozenset(every), poll, clock, chance, by_key)
+    cluster: Cluster
+    name: str
+    _: KW_ONLY
+    folder: Path
+    crds: Mapping[str, Address | None] = field(default_factory=dict)
+    configurations: Iterable[Mapping[str, Any]] = ()
+    former_names: Mapping[str, str] = field(default_factory=dict)
+    every: Collection[Resource] = ()
+    poll: float = 30.0
+    probe: Probe = probe_crd
+    hook_probe: HookProbe = probe_hook
+    hook: Callable[[CertificateDetails], None] = _ignore
+    clock: Clock = SYSTEM_CLOCK
+    chance: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        self._places = Places()
         self._new_among = NewSentences()
+        self._planned = 0.0  # when the next look is due by the clock alone
+        self._queue: WorkQueue[str] | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._watching: dict[Selection, asyncio.Task[None]] = {}
+        for name, address in self.crds.items():
+            self.keep(name, address)
+        for wanted in self.configurations:
+            self.keep_configuration(wanted)
 
     @abstractmethod
     async def prepare(self) -> None:
@@ -369,19 +269,77 @@ class CertificateKeeper(ABC):
         """Report that ``reconcile`` raised an error."""
 
     async def run_forever(self) -> None:
-        """Look, act and wait, until cancelled. Failures are reported and retried."""
-        failures = 0
+        """Look, act and wait, until cancelled; look at once if a watch shows that an object has to be wired.
+
+        Failures are reported and retried.
+        """
+        queue: WorkQueue[str] = WorkQueue(BACKOFF, clock=self.clock, chance=self.chance)
+        queue.add(_LOOK)
+        self._queue = queue
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._places.watch_forever(), name="watch what is wired")
-            while True:
-                try:
-                    delay = await self.reconcile()
-                    failures = 0
-                except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
-                    failures += 1
-                    delay = BACKOFF.delay(failures, self._chance())
-                    self._failed(error)
-                await self._places.pause(min(delay, self._poll))
+            try:
+                self._watch_in(group)
+                while True:
+                    await self._next_look(queue)
+            finally:
+                self._queue = self._group = None
+                self._watching.clear()
+
+    def _watch_in(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        for each in self._places.targets:
+            self._begin_watch(each)
+
+    async def _next_look(self, queue: WorkQueue[str]) -> None:
+        await queue.get()
+        now = self.clock.monotonic()
+        if now < self._planned and not self._places.is_due:
+            delay = self._planned - now  # what woke this replica is repaired by another one
+        else:
+            delay = await self._delay_after_look(queue)
+            self._planned = self.clock.monotonic() + delay
+        queue.add_after(_LOOK, delay)
+        queue.done(_LOOK)
+
+    async def _delay_after_look(self, queue: WorkQueue[str]) -> float:
+        try:
+            delay = await self.reconcile()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
+            self._failed(error)
+            delay = queue.retry(_LOOK)
+        else:
+            queue.forget(_LOOK)
+        return min(delay, self.poll)
+
+    def _begin_watch(self, target: WiringTarget) -> None:
+        """Watch an object alone, or all of its resource, unless they are watched already."""
+        if self._group is not None and target.selection not in self._watching:
+            self._watching[target.selection] = self._group.create_task(self._watch(target.selection))
+
+    async def _watch(self, selection: Selection) -> None:
+        """Have the next look soon after a change of an object that has to be wired."""
+        what = f"{selection.resource.plural} {selection.field_selector.partition('=')[2]}".rstrip()
+        while True:
+            try:
+                async with watch(self.cluster, selection, clock=self.clock, chance=self.chance) as events:
+                    async for event in events:
+                        if self._places.notice(selection, event):
+                            self._look_soon()
+            except Exception as error:  # noqa: BLE001 - looking goes on without
+                _log.warning(
+                    "%s: %s cannot be watched, so that it takes up to %g s until a change of it is noticed: %s",
+                    self.name,
+                    what,
+                    self.poll,
+                    describe_failure(error),
+                )
+            finally:
+                self._places.notice(selection, None)
+            await self.clock.sleep(_WATCH_AGAIN)
+
+    def _look_soon(self) -> None:
+        if self._queue is not None:
+            self._queue.add_after(_LOOK, _SPREAD * self.chance())
 
     def keep(
         self, crd: str, address: Address | None, composite: str = "", replaces: Mapping[str, Any] | None = None
@@ -391,56 +349,68 @@ class CertificateKeeper(ABC):
         ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes it, if it does.
         ``replaces`` is the ``spec.conversion`` with another project's webhook that may be replaced, whole.
         """
-        self._places.add(self._crd(crd, address, composite=composite, replaces=replaces))
-
-    async def release(self, crd: str, composite: str = "") -> None:
-        """Stop wiring a CRD; return once no write to it is in progress. Its current fields stay."""
-        await self._places.remove(resource_of_definition(composite), crd)
+        now = self.clock.now
+        self._add(WiredCrd(crd, address, composite=composite, replaces=replaces, probe=self.probe, now=now))
 
     def keep_configuration(self, wanted: Mapping[str, Any]) -> None:
         """Keep one more webhook configuration from now on; ``wanted`` is a document as in ``configurations``."""
-        self._places.add(self._configuration(wanted))
+        former = self.former_names.get(wanted["metadata"]["name"], "")
+        self._add(WiredConfiguration(wanted, former=former, probe=self.hook_probe))
+
+    def _add(self, wired: WiredObject[Any]) -> None:
+        selection = self._selection(wired.resource, wired.object_name)
+        target = WiringTarget(self.cluster, wired, selection, self.clock.now)
+        if self._places.add(target):
+            self._begin_watch(target)
+            self._look_soon()
+
+    async def release(self, crd: str, composite: str = "") -> None:
+        """Stop wiring a CRD; return once no write to it is in progress. Its current fields stay."""
+        await self._remove(resource_of_definition(composite), crd)
 
     async def release_configuration(self, wanted: Mapping[str, Any]) -> None:
         """Stop keeping a configuration; return once no write to it is in progress. Its current fields stay."""
-        await self._places.remove(resource_of(wanted["kind"]), wanted["metadata"]["name"])
+        await self._remove(resource_of(wanted["kind"]), wanted["metadata"]["name"])
 
-    def _crd(self, name: str, address: Address | None, **more: Any) -> CrdTarget:
-        return CrdTarget(self._cluster, name, address, probe=self._probe, now=self._clock.now, **more)
+    async def _remove(self, resource: Resource, name: str) -> None:
+        selection = self._selection(resource, name)
+        if resource not in self.every and (task := self._watching.pop(selection, None)) is not None:
+            task.cancel()
+        await self._places.remove(resource, name)
 
-    def _configuration(self, wanted: Mapping[str, Any], former_names: Mapping[str, str] = {}) -> ConfigurationTarget:
-        former = former_names.get(wanted["metadata"]["name"], "")
-        return ConfigurationTarget(self._cluster, wanted, former=former, probe=self._hook_probe, now=self._clock.now)
+    def _selection(self, resource: Resource, name: str) -> Selection:
+        """Return what to watch for an object: all objects of its resource, or it alone."""
+        return Selection(resource, field_selector="" if resource in self.every else f"metadata.name={name}")
 
     def _not_kept(self, error: Exception) -> str:
         told = str(error) if isinstance(error, CertificateError | OSError) else describe_failure(error)
-        return f"the certificate {self._name} cannot be kept: {told}"
+        return f"the certificate {self.name} cannot be kept: {told}"
 
     def _log_problems(self, sentences: Iterable[str]) -> None:
         for sentence in self._new_among(sentences):
-            _log.warning("%s: %s", self._name, sentence)
+            _log.warning("%s: %s", self.name, sentence)
 
-    def _call_hook(
+    def _report(
         self,
-        wired: tuple[str, ...],
-        problems: tuple[WiringProblem, ...],
+        look: Look,
         *,
         leaf_ends: datetime | None,
         authority_ends: datetime | None = None,
         taken: tuple[RotationStep, ...] = (),
         failure: str = "",
     ) -> None:
-        """Call the hook with the state after a look."""
-        targets, named = self._places.targets, frozenset(wired)
+        """Log the problems of a look, and call the hook."""
+        self._log_problems((*([failure] if failure else []), *(each.said for each in look.problems)))
+        targets, named = self._places.targets, frozenset(look.wired)
         details = CertificateDetails(
             taken,
             leaf_ends,
             authority_ends,
-            wired,
-            problems,
+            tuple(look.wired),
+            tuple(look.problems),
             unwired=tuple(each.name for each in targets if each.name not in named),
             in_conflict=tuple(each.name for each in targets if each.is_in_conflict),
             writes=sum(each.writes for each in targets),
             failure=failure,
         )
-        self._hook(details)
+        self.hook(details)

@@ -12,57 +12,37 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Unpack
 
 from restow.conversion.certificates.ca.authority import CertificateError, ends_at
-from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper, KeeperOptions
+from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper, Look
 from restow.conversion.certificates.ca.rotation import ObservedBundle
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY, install_files
 from restow.conversion.certificates.wiring.clientconfig import Bundle, BundleError
-from restow.kube import Cluster
 
 _log = logging.getLogger(__name__)
 
-_POLL: Final = 10.0  # seconds between two looks at the files
-_SETTLE: Final = timedelta(seconds=5)  # until API servers use a bundle that was written
-_MARGIN: Final = timedelta(hours=1)  # how long a former CA stays in the bundles
 
-
+@dataclass(eq=False)
 class MountedCertificates(CertificateKeeper):
     """The certificates of one webhook, from files that follow a Secret.
 
     Args:
-        cluster: the API server with the CRDs and webhook configurations.
-        name: the name of the webhook, for the log.
         certificate, key, authority: the files, PEM: the certificate with its chain, its key, and the CA bundle.
-        folder: the folder for the certificate and key that the server reads, as ``tls.crt`` and ``tls.key``.
         settle: how long every object must have had a new CA before a certificate is served that may need it.
         margin: how long a former CA stays.
-        options: see ``KeeperOptions``.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        name: str,
-        *,
-        certificate: Path,
-        key: Path,
-        authority: Path,
-        folder: Path,
-        settle: timedelta = _SETTLE,
-        margin: timedelta = _MARGIN,
-        **options: Unpack[KeeperOptions],
-    ) -> None:
-        options.setdefault("poll", _POLL)
-        super().__init__(cluster, name, **options)
-        self._files = (certificate, key, authority)
-        self._folder = folder
-        self._settle = settle
-        self._margin = margin
-        self._former: dict[bytes, datetime] = {}  # CA certificates, and the last time at which a file had them
+    _: KW_ONLY
+    certificate: Path
+    key: Path
+    authority: Path
+    settle: timedelta = timedelta(seconds=5)
+    margin: timedelta = timedelta(hours=1)
+    poll: float = 10.0
+    _former: dict[bytes, datetime] = field(default_factory=dict, init=False)  # when a file had a CA certificate last
 
     async def prepare(self) -> None:
         """Return once the folder holds a certificate; a server has to wait for this before it can listen.
@@ -72,7 +52,7 @@ class MountedCertificates(CertificateKeeper):
             OSError: the folder cannot be written.
         """
         certificate, key, _ = await asyncio.to_thread(self._read)
-        await asyncio.to_thread(install_files, self._folder, certificate, key)
+        await asyncio.to_thread(install_files, self.folder, certificate, key)
 
     async def reconcile(self) -> float:
         """Do everything that is due now; return the seconds until more is due, unless the cluster changes.
@@ -82,22 +62,20 @@ class MountedCertificates(CertificateKeeper):
             KubeError: the API server refuses a request, or cannot be reached.
             OSError: the folder cannot be written.
         """
-        now = self._clock.now()
+        now = self.clock.now()
         certificate, key, bundle = await asyncio.to_thread(self._read)
         served = await asyncio.to_thread(self._served)
         renewed = served != (certificate, key)
         look = await self._places.look(fully=renewed)
-        wired, problems, changed = await self._places.wire(look.usable, bundle, self._dropped(bundle, now))
-        problems = (*look.problems, *problems)
-        self._log_problems(each.said for each in problems)
-        if renewed and not changed and (_has_ended(served, now) or self._settled(look.seen, bundle, now)):
-            await asyncio.to_thread(install_files, self._folder, certificate, key)
-            _log.info("%s: the certificate that ends %s is served", self._name, ends_at(certificate))
+        await self._places.wire(look, bundle, self._dropped(bundle, now))
+        if renewed and not look.changed and (_has_ended(served, now) or self._settled(look.seen, bundle, now)):
+            await asyncio.to_thread(install_files, self.folder, certificate, key)
+            _log.info("%s: the certificate that ends %s is served", self.name, ends_at(certificate))
             renewed = False
-        self._call_hook(wired, problems, leaf_ends=self._served_until())
-        if changed:
+        self._report(look, leaf_ends=self._served_until())
+        if look.changed:
             return 0.0
-        return BACKOFF.first if problems or renewed else self._poll
+        return BACKOFF.first if look.problems or renewed else self.poll
 
     def _read(self) -> tuple[bytes, bytes, Bundle]:
         """Read the files.
@@ -106,40 +84,38 @@ class MountedCertificates(CertificateKeeper):
             CertificateError: a file is missing or malformed.
         """
         try:
-            certificate, key, authority = (file.read_bytes() for file in self._files)
+            certificate, key, authority = (file.read_bytes() for file in (self.certificate, self.key, self.authority))
             bundle = Bundle.from_pem(authority)
         except OSError as error:
             msg = f"{error.filename} cannot be read: {error.strerror}"
             raise CertificateError(msg) from error
         except BundleError as error:
-            msg = f"{self._files[2]}: {error}"
+            msg = f"{self.authority}: {error}"
             raise CertificateError(msg) from error
         if not bundle:
-            msg = f"{self._files[2]} is empty: API servers need the CA that signed the certificate"
+            msg = f"{self.authority} is empty: API servers need the CA that signed the certificate"
             raise CertificateError(msg)
         ends_at(certificate)
         return certificate, key, bundle
 
     def _served(self) -> tuple[bytes, bytes] | None:
         try:
-            return (self._folder / CERTIFICATE).read_bytes(), (self._folder / KEY).read_bytes()
+            return (self.folder / CERTIFICATE).read_bytes(), (self.folder / KEY).read_bytes()
         except OSError:
             return None
 
     def _dropped(self, bundle: Bundle, now: datetime) -> Bundle:
         """Record the certificates in the file; return former ones that are old enough that no replica uses them."""
         self._former |= dict.fromkeys(bundle.certificates, now)
-        return Bundle.of(der for der, last in self._former.items() if now - last >= self._margin)
+        return Bundle.of(der for der, last in self._former.items() if now - last >= self.margin)
 
     def _settled(self, seen: Iterable[ObservedBundle], bundle: Bundle, now: datetime) -> bool:
         """Whether every relevant object has had the CA for long enough; times are cut off to whole seconds."""
-        settle = self._settle + timedelta(seconds=1)
+        settle = self.settle + timedelta(seconds=1)
         return all(each.bundle >= bundle and now - each.changed_at >= settle for each in seen)
 
     def _failed(self, error: Exception) -> None:
-        problem = self._not_kept(error)
-        self._log_problems((problem,))
-        self._call_hook((), (), leaf_ends=self._served_until(), failure=problem)
+        self._report(Look(), leaf_ends=self._served_until(), failure=self._not_kept(error))
 
     def _served_until(self) -> datetime | None:
         served = self._served()

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.conversion.certificates.wiring.clientconfig import (
@@ -36,6 +35,7 @@ from restow.conversion.certificates.wiring.fieldmanagers import (
     FieldManagers,
     Path,
     WebhookFields,
+    WiringPlan,
     foreign_paths,
     injected,
     injector_of,
@@ -50,28 +50,9 @@ _CONDITIONS: Final = "matchConditions"
 Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationPlan:
-    """The change that is due for one webhook configuration.
-
-    Attributes:
-        calls: the addresses and bundles that the API server will use, to be probed before anything is written.
-        body: the fields to apply; None if nothing is due.
-        notes: remarks for a person, each a sentence.
-        rivals: the addresses and bundles of another restow installation's webhooks that it names now.
-        removes: whether certificates are removed from a bundle.
-    """
-
-    calls: tuple[tuple[Address, Bundle], ...]
-    body: Json | None
-    notes: tuple[str, ...] = ()
-    rivals: tuple[tuple[Address, Bundle], ...] = ()
-    removes: bool = False
-
-
 def plan_configuration(
     wanted: Document, live: Document | None, bundle: Bundle, dropped: Bundle = NO_BUNDLE
-) -> ConfigurationPlan:
+) -> WiringPlan:
     """Compare a webhook configuration, as just read, with the wanted one.
 
     Args:
@@ -91,7 +72,7 @@ def plan_configuration(
     notes = (*injected(found.name, found.injector), *(note for hook in hooks for note in hook.notes))
     calls = tuple((hook.address, hook.fields.bundle) for hook in hooks)
     if live is not None and not superfluous and not any(hook.fields.is_due for hook in hooks):
-        return ConfigurationPlan(calls, None, notes)
+        return WiringPlan(calls, None, notes)
     found.check(names)
     for hook in hooks:
         hook.check()
@@ -105,7 +86,7 @@ def plan_configuration(
         "webhooks": [hook.body for hook in hooks if hook.body is not None],
     }
     rivals = tuple(hook.rival for hook in hooks if hook.rival is not None)
-    return ConfigurationPlan(calls, body, notes, rivals, any(hook.fields.removes for hook in hooks))
+    return WiringPlan(calls, body, notes, rivals, any(hook.fields.removes for hook in hooks))
 
 
 def is_alone_ours(live: Document, server: Address) -> bool:

@@ -39,6 +39,7 @@ from restow.conversion.certificates.wiring.fieldmanagers import (
     Leaves,
     Path,
     WebhookFields,
+    WiringPlan,
     foreign_paths,
     injected,
     injector_of,
@@ -170,28 +171,6 @@ class Wiring:
 
 
 @dataclass(frozen=True, slots=True)
-class CrdWiringPlan:
-    """The change that is due for one CRD.
-
-    Attributes:
-        address, bundle: those that the API server will use, to be probed before anything is written.
-        body: the fields to apply; None if nothing is due.
-        notes: remarks for a person, each a sentence.
-        rival: the address of another restow installation's webhook that the CRD names now, if it does.
-        removes: whether certificates are removed from the bundle.
-        is_merge_patch: whether ``body`` is a merge patch, because an apply would not remove the fields of others.
-    """
-
-    address: Address
-    bundle: Bundle
-    body: Json | None
-    notes: tuple[str, ...] = ()
-    rival: Address | None = None
-    removes: bool = False
-    is_merge_patch: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ForeignWebhook:
     """A webhook in a CRD, or an XRD, that restow did not write.
 
@@ -252,7 +231,7 @@ def foreign_webhook(live: Crd | Definition, address: Address) -> ForeignWebhook 
     )
 
 
-def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
+def plan_wiring(live: Crd | Definition, wiring: Wiring) -> WiringPlan:
     """Compare a CRD, or Crossplane's CompositeResourceDefinition, as just read, with the wanted wiring.
 
     Raises:
@@ -278,8 +257,9 @@ def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
         injector=injector,
     )
     notes = (*([f"{crd.name}: {problem}; it is replaced"] if problem else []), *injected(crd.name, injector))
+    calls = ((address, fields.bundle),)
     if not fields.is_due:
-        return CrdWiringPlan(address, fields.bundle, None, notes)
+        return WiringPlan(calls, None, notes)
     if injector and crd.strategy != "Webhook":
         raise WiringRefused(
             f"{crd.name} has the annotation {injector}, but not the strategy Webhook: put spec.conversion into its "
@@ -300,7 +280,7 @@ def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
         "spec": {"conversion": conversion},
     }
     rival = rival_at(crd.webhook, address, crd.managers.below("webhook"))
-    return CrdWiringPlan(address, fields.bundle, body, notes, rival, fields.removes, merged)
+    return WiringPlan(calls, body, notes, () if rival is None else ((rival, present),), fields.removes, merged)
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:

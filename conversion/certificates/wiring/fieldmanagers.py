@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.conversion.certificates.wiring.clientconfig import Address, Bundle, address_in, differing
 from restow.conversion.model.errors import WiringRefused
+from restow.conversion.model.values import Json
 
 #: The field manager of restow's wiring.
 FIELD_MANAGER: Final = "restow-wiring"
@@ -38,6 +40,27 @@ Entries = Sequence[Mapping[str, Any]]
 def item(name: str) -> str:
     """Return the step to the item of a list with this name."""
     return f"k:{json.dumps({'name': name}, separators=(',', ':'))}"
+
+
+@dataclass(frozen=True, slots=True)
+class WiringPlan:
+    """The change that is due for one object.
+
+    Attributes:
+        calls: the addresses and bundles that the API server will use, to be probed before anything is written.
+        body: the fields to apply; None if nothing is due.
+        notes: remarks for a person, each a sentence.
+        rivals: the addresses and bundles of another restow installation's webhooks that the object names now.
+        removes: whether certificates are removed from a bundle.
+        is_merge_patch: whether ``body`` is a merge patch, because an apply would not remove the fields of others.
+    """
+
+    calls: tuple[tuple[Address, Bundle], ...]
+    body: Json | None
+    notes: tuple[str, ...] = ()
+    rivals: tuple[tuple[Address, Bundle], ...] = ()
+    removes: bool = False
+    is_merge_patch: bool = False
 
 
 class FieldManagers:

@@ -137,7 +137,7 @@ def test_bundles_are_merged(present: list[bytes], wanted: list[bytes], dropped: 
     config = plan.body["spec"]["conversion"]["webhook"]["clientConfig"]
     written = Bundle.from_base64(config["caBundle"])
     assert {*written.certificates} == expected != {*present}
-    assert plan.bundle == written
+    assert plan.calls[0][1] == written
     kept = [each for each in present if each not in dropped]
     assert list(written.certificates[: len(kept)]) == kept
 
@@ -152,14 +152,14 @@ def test_an_unreadable_bundle_is_replaced_and_told() -> None:
     """The server keeps one that was there before it was Established; nothing verifies by it."""
     found = crd({**BY_SERVICE, "caBundle": "Z2FyYmFnZQ=="})
     plan = plan_wiring(found, Wiring(NEW))
-    assert plan.bundle == NEW and "no PEM block" in plan.notes[0]
+    assert plan.calls[0][1] == NEW and "no PEM block" in plan.notes[0]
 
 
 def test_cert_manager_keeps_its_field() -> None:
     """Two writers of one field take turns for ever, and every turn rebuilds the watch caches."""
     found = crd(BY_SERVICE, bundle=OLD, annotations=INJECTED)
     plan = plan_wiring(found, Wiring(NEW, SERVICE))
-    assert plan.body is None and plan.bundle == OLD
+    assert plan.body is None and plan.calls[0][1] == OLD
     assert "cert-manager.io/inject-ca-from: cert-manager writes its caBundle, restow does not" in plan.notes[0]
     elsewhere = conversion(found, Wiring(NEW, Service("system", "webhook", "/other")))
     assert "caBundle" not in elsewhere["webhook"]["clientConfig"]
@@ -241,7 +241,7 @@ def test_what_may_be_replaced_is_replaced_whole_and_comes_back(theirs: dict[str,
     found = crd(theirs, owned(NAME, URL, by="helm", operation="Update"), bundle=OLD)
     before = found.document["spec"]["conversion"]
     plan = plan_wiring(found, Wiring(NEW, ours, replaces=before))
-    assert plan.body is not None and plan.is_merge_patch and plan.rival is None
+    assert plan.body is not None and plan.is_merge_patch and not plan.rivals
     after = merged(before, plan.body["spec"]["conversion"])
     config = {**client_config(ours), "caBundle": NEW.base64}
     assert after == {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
@@ -250,7 +250,7 @@ def test_what_may_be_replaced_is_replaced_whole_and_comes_back(theirs: dict[str,
     moved = Url("https://127.0.0.1:9444/convert")
     patched = owned(*WHOLE, URL, by=FIELD_MANAGER, operation="Update")
     plan = plan_wiring(crd(client_config(ours), patched, bundle=NEW), Wiring(NEW, moved))
-    assert plan.rival == ours and plan.body is not None
+    assert [rival for rival, _ in plan.rivals] == [ours] and plan.body is not None
 
 
 def merged(before: Any, patch: dict[str, Any]) -> dict[str, Any]:

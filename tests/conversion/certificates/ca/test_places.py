@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from restow.conversion.certificates import Bundle, Service
-from restow.conversion.certificates.ca import Certificates
+from restow.conversion.certificates.ca import CertificateDetails, Certificates
 from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.crds import Crd
 from restow.kube import Reply, Resource
+from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.listwatch import Selection
 from restow.kube.resources import CRDS
 from restow.kube.watchevents import Deleted, Listed, Modified
@@ -109,7 +110,7 @@ async def certificates(world: Watched, tmp_path: Path) -> AsyncIterator[Certific
         clock=world.clock,
     )
     async with asyncio.TaskGroup() as group:
-        watching = group.create_task(made._places.watch_forever())
+        made._watch_in(group)
         while not world.watches:
             await asyncio.sleep(0)
         await made.reconcile()
@@ -117,7 +118,8 @@ async def certificates(world: Watched, tmp_path: Path) -> AsyncIterator[Certific
         await made.reconcile()
         world.reads.clear()
         yield made
-        watching.cancel()
+        for watching in made._watching.values():
+            watching.cancel()
 
 
 async def test_one_watch_shows_all(world: Watched, certificates: Certificates) -> None:
@@ -170,7 +172,53 @@ async def test_what_is_undone_is_written_at_once(world: Watched, certificates: C
 async def test_a_watch_that_ended_is_not_trusted(world: Watched, certificates: Certificates) -> None:
     """Once the watch has ended, every object is read again; otherwise a CRD whose wiring was undone stays broken."""
     await world.show(Deleted(world.seen(NAMES[0])))
-    certificates._places._tell_all(CRDS, None)
+    certificates._places.notice(Selection(CRDS), None)
     world.reads.clear()
     await certificates.reconcile()
     assert world.reads[CRDS.plural] >= len(NAMES)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+async def test_a_change_brings_a_look_unless_another_replica_repaired_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repaired: bool
+) -> None:
+    """An undone CRD stays down until the next look by the clock; and where all replicas look, most look in vain."""
+    world, name = Watched(NAMES[0]), NAMES[0]
+    monkeypatch.setattr("restow.conversion.certificates.ca.keeper.watch", world.watch)
+    monkeypatch.setattr("restow.conversion.certificates.ca.keeper._SPREAD", 1.0)  # longer than a busy machine stalls
+    looks: list[CertificateDetails] = []
+    made = Certificates(
+        world,
+        "webhook",
+        hosts=["webhook.system.svc"],
+        folder=tmp_path,
+        crds={name: ADDRESS},
+        every=(CRDS,),
+        probe=answers,
+        hook=looks.append,
+        chance=lambda: 0.9,
+    )
+    async with asyncio.TaskGroup() as group:
+        keeping = group.create_task(made.run_forever())
+        await _until(lambda: bool(looks) and bool(world.watches) and made._planned > SYSTEM_CLOCK.monotonic() + 1)
+        wired = world.seen(name)
+        await world.show(Listed((wired,), "1"))
+        number, conversion = len(looks), world.crd(name)["spec"].pop("conversion")
+        await world.show(Modified(world.seen(name)))
+        if repaired:
+            world.crd(name)["spec"]["conversion"] = conversion
+            await world.show(Modified(wired))
+            due = made._queue.next_due() if made._queue is not None else None
+            assert due is not None and due < made._planned
+            await _until(lambda: made._queue is not None and (made._queue.next_due() or 0.0) >= made._planned)
+            assert len(looks) == number
+        else:
+            await _until(lambda: len(looks) > number)
+            assert world.crd(name)["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+        keeping.cancel()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)

@@ -30,7 +30,9 @@ from restow.conversion.certificates.wiring.documents import refusal_name, stash_
 from restow.conversion.model.errors import WiringProblem
 from restow.crds import Crd
 from restow.kube import Reply, Resource
+from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.errors import Forbidden, StatusDetails
+from restow.kube.retry import Backoff
 from tests.conversion.certificates.ca.test_manager import CRDS, PLACES, Replica, check_the_law, settled
 from tests.conversion.certificates.world import World
 
@@ -149,6 +151,8 @@ async def test_a_defect_is_told_and_does_not_end_the_keeping(
         raise KeyError("s3cr3t")
 
     monkeypatch.setattr("restow.conversion.certificates.ca.manager.decide", broken)
+    monkeypatch.setattr("restow.conversion.certificates.ca.keeper.BACKOFF", Backoff(first=0.01, most=0.01))
+    replica.certificates.clock = SYSTEM_CLOCK  # the world's stands still between two looks
     with pytest.raises(asyncio.CancelledError):
         await replica.certificates.run_forever()
     assert looks == 3 and len(bundle(world)) == 1
@@ -176,7 +180,7 @@ async def test_two_restows_with_two_addresses_do_not_fight(tmp_path: Path) -> No
     first = kept(world, tmp_path / "1", "first", Service("a", "first"), answering)
     second = kept(world, tmp_path / "2", "second", Service("b", "second"), answering)
     told: list[CertificateDetails] = []
-    second._hook = told.append
+    second.hook = told.append
     for _ in range(5):
         await first.reconcile()
         await second.reconcile()
@@ -198,7 +202,7 @@ async def test_two_restows_with_two_authorities_end_up_with_both(
     await other.reconcile()
     ours = kept(world, tmp_path / "2", "ours", address, {address.host})
     told: list[CertificateDetails] = []
-    ours._hook = told.append
+    ours.hook = told.append
     for _ in range(60):
         await ours.reconcile()
         await other.reconcile()
