@@ -17,7 +17,7 @@ import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
-from restow.kube.errors import KubeError, NotFound, ServerError
+from restow.kube.errors import Forbidden, KubeError, NotFound, ServerError
 from restow.kube.resources import CRDS
 from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
 
@@ -164,7 +164,8 @@ class MigratedCondition:
             self.forget(crd.name)
         except KubeError as error:
             _log.warning("the condition %s could not be written on %s: %s", MIGRATED, crd.name, error)
-            self._owed.add(crd.name)
+            if not isinstance(error, Forbidden):
+                self._owed.add(crd.name)
         else:
             self._owed.discard(crd.name)
             self._last[crd.name] = (crd.resource_version, present(now, MIGRATED))
