@@ -44,7 +44,7 @@ class Server(MemoryCluster):
         self.document["status"]["conditions"] = [{"type": "Established", "status": "True"}, *conditions]
         metadata = self.document["metadata"]
         metadata["resourceVersion"] = str(int(metadata.get("resourceVersion") or 1) + 1)
-        return Reply(200, {}, json.dumps(self.document).encode())
+        return Reply(json.dumps(self.document).encode())
 
     def crd(self, *, changed: bool = False) -> Crd:
         """Read the CRD, perhaps after a change of its spec."""
