@@ -1,8 +1,8 @@
-"""Suggest existing names for a name that does not exist. Pure."""
+"""Names in sentences: the existing ones for a name that does not exist, and a few of many. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -33,3 +33,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return ""
     *others, last = found
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
+
+
+def few(parts: Sequence[str], most: int = 5, between: str = ", ") -> str:
+    """Return the first of many parts for a sentence, and the number of the others."""
+    more = f"{between.rstrip(', ')} and {len(parts) - most} more" if len(parts) > most else ""
+    return between.join(parts[:most]) + more

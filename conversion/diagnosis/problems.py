@@ -20,6 +20,7 @@ from restow.conversion.certificates.wiring.fieldmanagers import injector_of
 from restow.crds import Crd
 from restow.crds.problems import CrdProblem, ProblemKind
 from restow.kube.resources import qualified_name
+from restow.kube.suggestions import few
 
 _REFUSED: Final = re.compile(r"conversion webhook for \S+, Kind=\w+ failed: (?P<why>.*)", re.DOTALL)
 _CALL: Final = re.compile(r'Post "[^"]*": (?P<why>.*)', re.DOTALL)
@@ -151,8 +152,8 @@ def left_version_problem(crd: Crd, api_version: str, keys: Sequence[str]) -> Crd
     """
     left, storage = api_version.removeprefix(f"{crd.group}/"), crd.storage.name
     found = [crd.named_by(key) for key in keys]
-    shown = ", ".join(qualified_name(*each) for each in found[:_NAMED]) or "(one that the API server does not name)"
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    names = [qualified_name(*each) for each in found]
+    shown = few(names, _NAMED) or "(one that the API server does not name)"
     are = "are" if len(found) > 1 else "is"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     back = dict.fromkeys((left, *crd.unknown_stored_versions))
@@ -170,7 +171,7 @@ def left_version_problem(crd: Crd, api_version: str, keys: Sequence[str]) -> Crd
         )
     return CrdProblem(
         ProblemKind.OBJECT_OF_LEFT_VERSION,
-        f"{crd.kind} {shown}{more} {are} stored at {left}, which {crd.name} does not have any more",
+        f"{crd.kind} {shown} {are} stored at {left}, which {crd.name} does not have any more",
         "Such an object cannot be read, changed or deleted, nor can its namespace, and every list and watch of its "
         "kind fails, for all users.",
         f"kubectl patch crd {crd.name} --type=json -p '{patch}' && restow migrate {crd.name} --ignore-mark",

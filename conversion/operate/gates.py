@@ -20,6 +20,7 @@ from restow.conversion.operate.revisions import for_kind
 from restow.conversion.rulefiles.parse import ConversionRules, RulesInvalid, parse, registry_of
 from restow.crds import Crd
 from restow.crds.paths import ROOT
+from restow.kube.suggestions import few
 
 ANALYZED: Final = "Analyzed"
 REHEARSED: Final = "Rehearsed"
@@ -183,8 +184,7 @@ def _told(rules: ConversionRules, diagnostic: Any) -> str:
 
 def listed(problems: Sequence[str], what: str) -> str:
     """Return a message with the first problems and their total number; ``what`` is the noun for one of them."""
-    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-    return f"{counted(len(problems), what)}: " + "; ".join(problems[:_SHOWN]) + more
+    return f"{counted(len(problems), what)}: {few(problems, _SHOWN, '; ')}"
 
 
 def target_of(document: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from restow.conversion.operate.revisions import RevisionRecord
+from restow.kube.suggestions import few
 
 #: The most kinds that a message lists.
 _SHOWN: Final = 5
@@ -59,9 +60,8 @@ class Peers:
         complete = self._complete(live) if lacked else ""
         if not complete:
             return ""
-        more = f" and {len(lacked) - _SHOWN} more" if len(lacked) > _SHOWN else ""
         return (
-            f"the rules of {', '.join(lacked[:_SHOWN])}{more} cannot be compiled here, the log says why; "
+            f"the rules of {few(lacked, _SHOWN)} cannot be compiled here, the log says why; "
             f"the replica {complete} converts every kind"
         )
 

@@ -49,6 +49,7 @@ from restow.conversion.model.fieldpath import steps_of, value_at
 from restow.conversion.model.values import ABSENT, Json, canonical, plain, same
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
 from restow.conversion.stash.annotation import parse_stash
+from restow.kube.suggestions import few
 
 _ALLOWED: Final = AdmissionResponse()
 
@@ -195,9 +196,8 @@ def refuse_kept(graph: Graph, request: AdmissionRequest) -> AdmissionResponse:
     found = {key: failed for key, failed in _failures(graph, new, asked.version) if key not in before}
     if not found:
         return _ALLOWED
-    listed = [f"{failed} (from {key[0]} to {key[1]})" for key, failed in [*found.items()][:_MOST_NAMED]]
-    more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    message = f"other versions could not show what is written: {'; '.join(listed)}{more}. Write values that they have."
+    listed = few([f"{failed} (from {key[0]} to {key[1]})" for key, failed in found.items()], _MOST_NAMED, "; ")
+    message = f"other versions could not show what is written: {listed}. Write values that they have."
     return AdmissionResponse(allowed=False, message=message, code=_UNPROCESSABLE)
 
 

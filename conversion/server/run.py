@@ -263,6 +263,20 @@ async def run_alone(
     ``further_metrics`` returns more Prometheus text for ``/metrics``. ``unready`` returns why the process should get no
     requests although it serves; empty if it should.
     """
+    async with asyncio.TaskGroup() as group, probed(webhook, probes, further_metrics, unready):
+        watching = group.create_task(certificate.watch())
+        await serve(webhook, listener, certificate.context, stop)
+        watching.cancel()
+
+
+@asynccontextmanager
+async def probed(
+    webhook: WebhookServer,
+    probes: socket.socket,
+    further_metrics: Callable[[], bytes],
+    unready: Callable[[], str] = str,
+) -> AsyncIterator[None]:
+    """Answer the probes of a process as long as the block runs; see ``run_alone``."""
 
     def metrics() -> bytes:
         return exposition(webhook.counts.snapshot()) + further_metrics()
@@ -271,10 +285,8 @@ async def run_alone(
     answers = ClientConnections(
         probing.handle, webhook.limits.of_probes, webhook.counts, webhook.clock, webhook.request_log
     )
-    async with asyncio.TaskGroup() as group, listening(answers, probes):
-        watching = group.create_task(certificate.watch())
-        await serve(webhook, listener, certificate.context, stop)
-        watching.cancel()
+    async with listening(answers, probes):
+        yield
 
 
 def _unready(webhook: WebhookServer) -> str:

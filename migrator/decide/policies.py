@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from restow.crds import Crd, Schema, added_defaults, dropped_fields, retyped_fields, topology_differences
+from restow.kube.suggestions import few
 from restow.migrator.decide.proof import may_be_stored, reencoding_due
 from restow.migrator.model.options import ManagedFields, Options, Phase, Scope
-from restow.migrator.model.report import few
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 
 

@@ -7,7 +7,7 @@ counted, so that memory stays bounded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -64,12 +64,6 @@ class Waits:
             return ""
         last = max(long, key=lambda each: each.until)
         return f"waiting {max(last.until - self._clock(), 0.0):.0f} s {last.what}"
-
-
-def few(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names of many for a sentence, and the number of the others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def rows(counts: Mapping[tuple[str, str], int], *fields: str) -> list[dict[str, Any]]:

@@ -30,9 +30,10 @@ class MigrationEvent(StrEnum):
     """The event of a CRD.
 
     - ``idle``: nothing is due. ``settling``: work is due, but the CRD changed only a moment ago.
+    - ``waiting``: work is due, but the window of the CRD's policy is closed.
     - ``started``, ``progress`` (every few seconds): a run is in progress.
-    - ``finished``: nothing is left to do. ``failed``: work is left and will be retried. ``stopped``: a shutdown or the
-      loss of leadership ended the run early.
+    - ``finished``: nothing is left to do. ``failed``: work is left and will be retried. ``stopped``: a shutdown, the
+      loss of leadership, or a changed policy ended the run early.
     - ``refused``: the CRD cannot be migrated in its present state; the reconciler will check it again.
     - ``references``: a search for references to its versions has ended.
     - ``forgotten``: the CRD was deleted, or is no longer a target.
@@ -40,6 +41,7 @@ class MigrationEvent(StrEnum):
 
     IDLE = "idle"
     SETTLING = "settling"
+    WAITING = "waiting"
     STARTED = "started"
     PROGRESS = "progress"
     FINISHED = "finished"
@@ -177,6 +179,8 @@ _log = logging.getLogger(__name__)
 Hook: TypeAlias = Callable[[MigrationDetails], Awaitable[None] | None]
 """Receives all events, in the migrator's event loop; a plain function must not block."""
 
+Tell: TypeAlias = Callable[[Crd, MigrationDetails], Awaitable[None]]
+
 _FIRST_PROGRESS_S = 1.0
 _HOOK_S = 10.0  # seconds for an asynchronous hook; a migration does not wait longer for its observers
 
@@ -225,10 +229,12 @@ class Hooks:
         hooks: the hooks to call.
         clock: gives ``now`` and ``monotonic``.
         progress_s: seconds between two ``progress`` events of a run; the first ones come sooner.
+        tell: called with the CRD too, after the hooks.
     """
 
-    def __init__(self, hooks: Sequence[Hook], clock: Clock, progress_s: float) -> None:
+    def __init__(self, hooks: Sequence[Hook], clock: Clock, progress_s: float, tell: Tell | None = None) -> None:
         self._hooks = tuple(hooks)
+        self._tell = tell
         self._clock = clock
         self._progress_s = progress_s
 
@@ -244,6 +250,8 @@ class Hooks:
                         await answer
             except Exception as broken:  # noqa: BLE001 - foreign code
                 _log.error("%s: a hook failed: %s", details.crd, describe_failure(broken))
+        if self._tell is not None and isinstance(crd, Crd):
+            await self._tell(crd, details)
 
     async def follow(self, run: RunHooks, failures: int) -> None:
         """Report a run from its first request for objects to its end; ``failures`` counts the failed runs before it."""

@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _LEVELS = {
     MigrationEvent.IDLE: logging.DEBUG,
     MigrationEvent.SETTLING: logging.DEBUG,
+    MigrationEvent.WAITING: logging.DEBUG,
     MigrationEvent.FAILED: logging.WARNING,
     MigrationEvent.REFUSED: logging.WARNING,
 }

@@ -17,9 +17,10 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from restow.crds import Crd, CrdError
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -35,19 +36,25 @@ from restow.migrator.decide.proof import ANNOTATION, extended, touches_managed_f
 from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused
 from restow.migrator.model.options import Options, Phase
 from restow.migrator.model.report import CrdReport
+from restow.migrator.operate.conditions import MigratedCondition
 from restow.migrator.operate.hooks import Hook, Hooks, MigrationEvent, RunHooks, finding, outcome
 from restow.migrator.operate.log import Events, log_details
+from restow.migrator.operate.policy import Policy
 from restow.migrator.operate.references import ReferenceSearches, condition, write_condition
 from restow.migrator.references.reference import standing
 from restow.migrator.requests.apiservers import ApiServers
-from restow.migrator.requests.crdaccess import annotate, read_crd
+from restow.migrator.requests.crdaccess import annotate, crd_resource_version, read_crd
 from restow.migrator.requests.environment import Converters, own_webhook
 from restow.migrator.requests.preflight import refusal
 from restow.migrator.run.run import Migration
 from restow.migrator.run.settle import LAG_PATIENCE_S, remaining
 
-Targets: TypeAlias = Iterable[str] | Mapping[str, Options] | Callable[[Crd], Options | bool | None]
-"""Names (``<plural>.<group>``), options by name, or a function that returns a CRD's options or whether it is one."""
+Targets: TypeAlias = Iterable[str] | Mapping[str, Options] | Callable[[Crd], Policy | Options | bool | None]
+"""Names (``<plural>.<group>``), options by name, or a function of a CRD.
+
+The function returns a policy or options, or whether the CRD is a target. It raises MigrationRefused for one that is a
+target and cannot be migrated as it asks. It is called again during a run, which ends early if the answer is another.
+"""
 
 
 def in_group(group: str) -> Callable[[Crd], bool]:
@@ -71,11 +78,11 @@ class Choice:
 
     Attributes:
         names: the only names that can be targets, or None if a function decides from the CRD.
-        options_of: returns the options for a CRD, or None if it is not a target.
+        policy_of: returns the policy for a CRD, or None if it is not a target.
     """
 
     names: frozenset[str] | None
-    options_of: Callable[[Crd], Options | None]
+    policy_of: Callable[[Crd], Policy | None]
 
     def excludes(self, name: str) -> bool:
         """Return whether no CRD of this name can be a target."""
@@ -91,7 +98,7 @@ def choice(targets: Targets, default: Options) -> Choice:
     _check(default)
     if callable(targets):
         choose = targets
-        return Choice(None, lambda crd: _options(choose(crd), default))
+        return Choice(None, lambda crd: _policy(choose(crd), default))
     if isinstance(targets, str):
         msg = f"targets are several names, a mapping or a function: write [{targets!r}]"
         raise ValueError(msg)  # noqa: TRY004 - a string is an iterable of names by its type
@@ -104,14 +111,15 @@ def choice(targets: Targets, default: Options) -> Choice:
     if not by_name:
         msg = "a migrator without targets has nothing to do: name CRDs, or give a function that chooses them"
         raise ValueError(msg)
-    return Choice(frozenset(by_name), lambda crd: by_name.get(crd.name))
+    return Choice(frozenset(by_name), lambda crd: _policy(by_name.get(crd.name), default))
 
 
-def _options(chosen: Options | bool | None, default: Options) -> Options | None:
-    if isinstance(chosen, Options):
-        _check(chosen)
-        return chosen
-    return default if chosen else None
+def _policy(chosen: Policy | Options | bool | None, default: Options) -> Policy | None:
+    if not chosen:
+        return None
+    found = chosen if isinstance(chosen, Policy) else Policy(chosen if isinstance(chosen, Options) else default)
+    _check(found.options)
+    return found
 
 
 def _check(options: Options) -> None:
@@ -230,6 +238,7 @@ _log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(first=5.0, most=600.0)
 _LOOK_S = 5.0
+_POLICY_S = 2.0
 _NEVER = ReconcileResult()
 
 
@@ -257,6 +266,7 @@ class Migrator:
             between the deadline and the duration in ``timing``.
         progress_s: seconds between two ``progress`` events of a run; the first ones come sooner.
         backoff: the delays after failures and refusals.
+        condition: whether each target gets the condition ``restow.dev/Migrated``, which ``kubectl wait`` can wait for.
         references_s: seconds between two searches for references to versions that can be removed
             (``restow.migrator.references``), with the result in a condition of each CRD; None for no search. One search
             covers all targets. It lists all resources, which needs more rights than a migration.
@@ -284,6 +294,7 @@ class Migrator:
         grace: float = 4.0,
         progress_s: float = 10.0,
         backoff: Backoff = _BACKOFF,
+        condition: bool = False,
         references_s: float | None = None,
         controller_hook: Callable[[ControllerEvent], None] = _ignore,
         election_hook: Callable[[ElectionEvent], None] = _ignore,
@@ -298,7 +309,9 @@ class Migrator:
         self._looking = RetryingCluster(cluster, patience_s=_LOOK_S)
         default = options or Options(resume=True)
         self._choice = choice(targets, default)
-        self._hooks = Hooks((log_details, Events(cluster)) if hooks is None else hooks, clock, progress_s)
+        self._condition = MigratedCondition(cluster) if condition else None
+        tell = None if self._condition is None else self._condition.tell
+        self._hooks = Hooks((log_details, Events(cluster)) if hooks is None else hooks, clock, progress_s, tell)
         self._converters = converters
         self._workers = workers
         self._lease = lease
@@ -390,15 +403,23 @@ class Migrator:
             return _NEVER
         async with self._turns[crd_name]:
             try:
-                return await self._reconcile(crd_name, stop or asyncio.Event())
+                result = await self._reconcile(crd_name, stop or asyncio.Event())
             except (KubeError, CrdError, MigrationRefused) as error:
                 return await self._unread(crd_name, error)
+            if self._condition is None:
+                return result
+            return ReconcileResult(self._condition.owes(crd_name, result.requeue_after))
 
     async def _reconcile(self, name: str, stop: asyncio.Event) -> ReconcileResult:
         crd = await self._read(name)
-        options = self._choice.options_of(crd) if crd is not None else None
-        if crd is None or options is None:
-            return await self._forget(name)
+        try:
+            policy = self._choice.policy_of(crd) if crd is not None else None
+        except MigrationRefused as error:
+            await self._hooks.call(MigrationEvent.REFUSED, crd or name, message=str(error))
+            return _NEVER
+        if crd is None or policy is None:
+            return await self._forget(name, crd)
+        options = policy.options
         due = due_phases(crd, options, self._memory.proof(name))
         if not due:
             self._memory.calm(name)
@@ -407,6 +428,8 @@ class Migrator:
             await self._hooks.call(MigrationEvent.IDLE, crd, message="nothing is due")
             return _NEVER if self._searches is None else await self._look(self._searches, crd, stop)
         if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
+            return ReconcileResult(wait)
+        if (wait := await self._closed(crd, policy, due)) > 0:
             return ReconcileResult(wait)
         behind, wait = await self._settling(crd, options, due)
         if self._memory.behind_for(name, self._clock.monotonic(), behind=bool(behind)) >= LAG_PATIENCE_S:
@@ -420,7 +443,7 @@ class Migrator:
             message = behind or _SETTLING
             await self._hooks.call(MigrationEvent.SETTLING, crd, due=due, message=message, requeue_after=wait)
             return ReconcileResult(wait)
-        result = await self._run(crd, options, due, stop)
+        result = await self._run(crd, policy, due, stop)
         if result.requeue_after is None and self._searches is not None:
             return ReconcileResult(self._searches.wait(crd))
         return result
@@ -458,8 +481,41 @@ class Migrator:
                 servers, self._followers, crd, settle_s=options.settle_s, clock=self._clock.monotonic
             )
 
-    async def _run(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> ReconcileResult:
-        report = await self._migrate(crd, options, due, stop)
+    async def _closed(self, crd: Crd, policy: Policy, due: tuple[Phase, ...]) -> float:
+        """Return the seconds until the window of a CRD opens; 0 if it is open, or there is none."""
+        if policy.window is None:
+            return 0.0
+        now = self._clock.now()
+        begin, _ = policy.window.next(now)
+        if (wait := (begin - now).total_seconds()) > 0:
+            message = f"the window opens at {begin:%Y-%m-%dT%H:%MZ}"
+            await self._hooks.call(MigrationEvent.WAITING, crd, due=due, message=message, requeue_after=wait)
+        return max(0.0, wait)
+
+    async def _until_stopped(self, crd: Crd, policy: Policy, stop: asyncio.Event) -> None:
+        """Return when a run has to end early: a shutdown, the end of its window, or another policy."""
+        end = None if policy.window is None else policy.window.next(self._clock.now())[1]
+        version = crd.resource_version
+        while not stop.is_set() and (end is None or self._clock.now() < end):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLICY_S):
+                    await stop.wait()
+            if self._choice.names is not None:
+                continue
+            try:
+                if version == (version := await crd_resource_version(self._looking, crd.name)):
+                    continue
+                now = await self._read(crd.name)
+                if now is not None and self._choice.policy_of(now) != policy:
+                    return
+            except MigrationRefused:
+                return
+            except (KubeError, CrdError) as error:
+                _log.debug("the policy of %s could not be read during its run: %s", crd.name, error)
+
+    async def _run(self, crd: Crd, policy: Policy, due: tuple[Phase, ...], stop: asyncio.Event) -> ReconcileResult:
+        options, ending = policy.options, asyncio.Event()
+        report = await self._migrate(crd, options, due, ending, self._until_stopped(crd, policy, stop))
         name, chance = crd.name, self._chance.random()
         after: float | None
         if report.refused:
@@ -468,7 +524,7 @@ class Migrator:
         elif report.complete and _as_asked(report, options):
             after = await self._remember(crd, options, report.proof)
             event, message = MigrationEvent.FINISHED, finding(report)
-        elif stop.is_set():
+        elif ending.is_set():
             after = 0.0
             event, message = MigrationEvent.STOPPED, outcome(report)
         else:
@@ -478,8 +534,10 @@ class Migrator:
         await self._hooks.call(event, crd, report, due=due, message=message, failures=failures, requeue_after=after)
         return ReconcileResult(after)
 
-    async def _migrate(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> CrdReport:
-        """Run the migration, and meanwhile report its progress to the hooks."""
+    async def _migrate(
+        self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event, until: Coroutine[Any, Any, None]
+    ) -> CrdReport:
+        """Run the migration, set ``stop`` when ``until`` returns, and report the progress to the hooks."""
         run = RunHooks(crd, due)
         migration = Migration(
             self._cluster,
@@ -494,6 +552,8 @@ class Migrator:
         error: KubeError | None = None
         async with asyncio.TaskGroup() as group:
             group.create_task(self._hooks.follow(run, self._memory.failures(crd.name)))
+            stopping = group.create_task(until)
+            stopping.add_done_callback(lambda task: None if task.cancelled() else stop.set())
             try:
                 return await migration.migrate(crd.name)
             except CallbackFailed as broken:
@@ -504,6 +564,7 @@ class Migrator:
                 error = caught  # raised below, outside of the group, which would wrap it
             finally:
                 run.end()
+                stopping.cancel()
         raise error
 
     async def _remember(self, start: Crd, options: Options, proof: str) -> float | None:
@@ -543,7 +604,12 @@ class Migrator:
         await self._hooks.call(event, name, message=said, failures=failures, requeue_after=after)
         return ReconcileResult(after)
 
-    async def _forget(self, name: str) -> ReconcileResult:
+    async def _forget(self, name: str, crd: Crd | None) -> ReconcileResult:
+        if self._condition is not None:
+            if crd is None:
+                self._condition.forget(name)
+            else:
+                await self._condition.remove(crd)
         if self._searches is not None:
             self._searches.forget(name)
         if self._memory.forget(name):

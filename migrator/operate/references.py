@@ -11,16 +11,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
-
-import msgspec
 
 from restow.crds import Crd
 from restow.kube.clock import Clock
-from restow.kube.cluster import Cluster, PatchType
+from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.kube.resources import CRDS
+from restow.migrator.operate.conditions import Standing, apply, changed, present
 from restow.migrator.references.reference import FoundReferences, SoughtVersion, not_looked_at, old_versions, standing
 from restow.migrator.references.scan import STANDING_KINDS, find_references
 
@@ -31,9 +29,6 @@ fails without it."""
 _FIELD_MANAGER: Final = "restow-references"
 _GATHER_S: Final = 30.0
 """Seconds before the first search for a CRD, in which a starting process adds its other CRDs."""
-
-_LONGEST: Final = 4000
-"""The most characters of a message. The JSON of ``restow references`` has everything."""
 
 _log = logging.getLogger(__name__)
 
@@ -123,18 +118,11 @@ def condition(crd: Crd, found: Sequence[FoundReferences], now: datetime) -> dict
     parts = [standing(each) for each in found]
     parts += [note for each in found[:1] if (note := not_looked_at(crd, each.of.version, each))]
     message = ". ".join(parts) or f"{crd.storage.name} is the only version"
-    message = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
-    before = _before(crd)
-    if (before.get("status"), before.get("reason"), before.get("message")) == (status, reason, message):
-        return None
-    at = before.get("lastTransitionTime") if before.get("status") == status else None
-    return {
-        "type": NO_REFERENCES,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": at or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
+    return changed(
+        present(crd, NO_REFERENCES),
+        Standing(type=NO_REFERENCES, status=status, reason=reason, message=message),
+        now,
+    )
 
 
 def _verdict(found: Sequence[FoundReferences]) -> tuple[str, str]:
@@ -145,27 +133,9 @@ def _verdict(found: Sequence[FoundReferences]) -> tuple[str, str]:
     return "True", "NoneFound" if found else "OneVersion"
 
 
-def _before(crd: Crd) -> dict[str, Any]:
-    conditions = (crd.document.get("status") or {}).get("conditions") or ()
-    return next((dict(each) for each in conditions if each.get("type") == NO_REFERENCES), {})
-
-
 async def write_condition(cluster: Cluster, crd: Crd, told: dict[str, Any]) -> None:
-    """Write the condition by server-side apply, which keeps other clients' conditions; log a refusal."""
-    body = {
-        "apiVersion": CRDS.api_version,
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": crd.name, "uid": crd.uid},
-        "status": {"conditions": [told]},
-    }
+    """Write the condition; log a refusal."""
     try:
-        await cluster.patch(
-            CRDS,
-            crd.name,
-            msgspec.json.encode(body),
-            patch_type=PatchType.APPLY,
-            subresource="status",
-            params={"fieldManager": _FIELD_MANAGER, "force": "true"},
-        )
+        await apply(cluster, crd, [told], _FIELD_MANAGER)
     except KubeError as error:
         _log.warning("the condition %s could not be written on %s: %s", NO_REFERENCES, crd.name, error)

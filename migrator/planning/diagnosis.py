@@ -21,11 +21,12 @@ from restow.crds import Crd, Version, dropped_fields, retyped_fields
 from restow.crds.problems import CrdDiagnosis, CrdProblem, ProblemKind
 from restow.kube.cluster import Cluster
 from restow.kube.resources import CRDS
+from restow.kube.suggestions import few
 from restow.migrator.decide.policies import is_at
 from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.model.converter import ConverterDown, Json, Unconverted
 from restow.migrator.model.options import Options
-from restow.migrator.model.report import Requests, few
+from restow.migrator.model.report import Requests
 from restow.migrator.requests.environment import Environment
 from restow.migrator.requests.preflight import LAST_APPLIED, Permission, missing, refusal, rehearse_mark
 from restow.migrator.requests.webhook import open_converter

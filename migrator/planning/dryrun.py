@@ -33,12 +33,13 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import qualified_name
 from restow.kube.retry import with_retries
+from restow.kube.suggestions import few
 from restow.migrator.decide.decision import decide
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.decide.premise import Premise
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.options import Engine, Options
-from restow.migrator.model.report import CrdReport, ObjectFailure, PlanCheck, PlanFinding, PlanFindings, few, of_failure
+from restow.migrator.model.report import CrdReport, ObjectFailure, PlanCheck, PlanFinding, PlanFindings, of_failure
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation, supposed
 from restow.migrator.requests.environment import Environment

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from restow.crds import Crd
 from restow.kube.resources import qualified_name
+from restow.kube.suggestions import few
 
 MOST_KEPT: Final = 100
 """The most references of each kind, resource and effect that are kept with their names; all are counted."""
@@ -364,7 +365,7 @@ def _owners(crd: Crd, version: str, found: FoundReferences) -> Iterable[str]:
     count = sum(objects for _, objects, _ in groups)
     have = f"{count} objects have" if count > 1 else "1 object has"
     where = [f"{resource}: {objects}, {_examples(kept)}" for resource, objects, kept in groups]
-    head = f"{have} ownerReferences at {crd.group}/{version} ({_listed(where, '; ')})"
+    head = f"{have} ownerReferences at {crd.group}/{version} ({few(where, _MOST_NAMED, '; ')})"
     to = next(iter(found.of.others), "")
     write = f"Write these references at {to}, with the same uid" if to else "Serve another version to write them at"
     does = f". {found.of.moving(to)} does it" if to else ""
@@ -395,7 +396,7 @@ def _others(found: FoundReferences, *, unserve: bool) -> Iterable[str]:
             sorts.setdefault((kind, what.rstrip("."), effect.advice), []).append(place)
     for (kind, what, advice), where in sorts.items():
         yield (
-            f"{_NOUNS[kind]} are at {found.of.api_version} ({_listed(where, '; ')}). "
+            f"{_NOUNS[kind]} are at {found.of.api_version} ({few(where, _MOST_NAMED, '; ')}). "
             f"{'Once it is not served' if unserve else 'Once it is removed'}: {what[0].lower()}{what[1:]}. "
             f"What to do: {advice}"
         )
@@ -438,14 +439,8 @@ def not_looked_at(crd: Crd, version: str, found: FoundReferences) -> str:
     by_reason: dict[str, list[str]] = {}
     for each in found.not_looked_at:
         by_reason.setdefault(each.reason, []).append(each.resource)
-    parts = [f"{_listed(names, ', ')} ({reason})" for reason, names in by_reason.items()]
+    parts = [f"{few(names, _MOST_NAMED, ', ')} ({reason})" for reason, names in by_reason.items()]
     return (
         f"restow has not looked for references to {crd.group}/{version} everywhere, so there may be more of them. "
-        f"Not looked at: {_listed(parts, '; ')}"
+        f"Not looked at: {few(parts, _MOST_NAMED, '; ')}"
     )
-
-
-def _listed(parts: Iterable[str], between: str) -> str:
-    every = list(parts)
-    more = len(every) - _MOST_NAMED
-    return between.join(every[:_MOST_NAMED]) + (f"{between}and {more} more" if more > 0 else "")

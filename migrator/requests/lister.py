@@ -28,9 +28,10 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, BadReply, KubeError, NotFound, TooDeep, one_line, read_json
 from restow.kube.resources import Resource, qualified_name
 from restow.kube.retry import without_retries
+from restow.kube.suggestions import few
 from restow.migrator.decide.errortable import ATTEMPTS, Attempts, ErrorAction, is_transient, of_list_error
 from restow.migrator.model.options import Options
-from restow.migrator.model.report import Requests, again, few
+from restow.migrator.model.report import Requests, again
 from restow.migrator.requests.environment import Environment, RunStop
 from restow.migrator.requests.wire import (
     Meta,

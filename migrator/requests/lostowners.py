@@ -26,9 +26,9 @@ from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
 from restow.kube.pager import list_pages
 from restow.kube.resources import Object, Resource
 from restow.kube.retry import with_retries
+from restow.kube.suggestions import few
 from restow.migrator.decide.decision import ObjectDecision
 from restow.migrator.model.callbacks import MigrationRefused
-from restow.migrator.model.report import few
 from restow.migrator.ownership.entries import FIELD_MANAGER
 from restow.migrator.requests.crdaccess import annotate, read_crd
 from restow.migrator.requests.environment import RunStop

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from restow.crds import Crd, CrdError
@@ -24,7 +23,6 @@ from restow.migrator.decide.premise import Premise
 from restow.migrator.decide.prune import Generations, PruneVerdict
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.watermark import RUNS, TOKEN_LENGTH, is_newer, with_token
-from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.requests.crdaccess import annotate, crd_resource_version, item_crd, read_crd
 from restow.migrator.requests.wire import Meta, object_decoder
 
@@ -44,13 +42,11 @@ class Unconfirmed:
     Attributes:
         generation: of the CRD by which it was decided.
         before: its metadata as it was decided.
-        meant: the entries that were sent.
         after: the resourceVersion that the write gave it.
     """
 
     generation: int
     before: Meta
-    meant: Sequence[ManagedFieldsEntry]
     after: str
 
 
@@ -228,9 +224,9 @@ class PremiseCheck:
         self.changed = self.changed or _WENT_BACK.format(name=self._known.name)
         self._unconfirmed.clear()  # their resourceVersions are of another history
 
-    def wrote(self, before: Meta, meant: Sequence[ManagedFieldsEntry], after: Meta) -> None:
+    def wrote(self, before: Meta, after: Meta) -> None:
         """Keep a write of managedFields until it is confirmed."""
-        self._unconfirmed.append(Unconfirmed(self.premise.crd.generation, before, meant, after.resource_version))
+        self._unconfirmed.append(Unconfirmed(self.premise.crd.generation, before, after.resource_version))
 
     async def _watch(self) -> None:
         """Collect generations until cancelled, or until the watch cannot be kept."""

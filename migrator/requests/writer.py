@@ -324,7 +324,7 @@ class ObjectWriter:
             return True
         kept = self._as_meant(decision.entries, now.managed_fields)
         if not kept or tuple(decision.entries) != tuple(meta.managed_fields):
-            self._check.wrote(meta, decision.entries, now)
+            self._check.wrote(meta, now)
         if not kept and await self._check.confirm():
             now = await self._repair(now, decision.entries, before=meta.managed_fields)
         if decision.entries:

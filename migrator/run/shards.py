@@ -30,11 +30,12 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from restow.kube.retry import with_retries
+from restow.kube.suggestions import few
 from restow.migrator.decide.proof import run_key
 from restow.migrator.decide.prune import Generations, PruneVerdict
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Options, Phase, Shard
-from restow.migrator.model.report import CrdReport, ShardReport, few
+from restow.migrator.model.report import CrdReport, ShardReport
 from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.requests.premisecheck import PremiseCheck
 

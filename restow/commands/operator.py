@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
@@ -25,11 +26,17 @@ from restow.conversion.operate.wiring import REFUSING, RESTORING
 from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
 from restow.crds.aggregation import GroupServedElsewhere
 from restow.kube import KubeError
+from restow.migrator import Options as MigrationOptions
+from restow.migrator.operate.policy import LABEL, asking
 from restow.migrator.operate.reconciler import Targets
 from restow.operator import Files, Settings, run
 from restow.operator.conversions import run as run_conversions
 from restow.operator.family import configurations, crds
+from restow.operator.migrations import run as run_migrations
 from restow.webhook import serving
+
+LABELLED: Final = "labelled"
+Served = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _STEPS = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
@@ -81,8 +88,11 @@ _STEPS = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
 @click.option(
     "--migrate",
     multiple=True,
-    metavar="CRD",
-    help="Keep this CRD migrated to its storage version (family: those of CloudProfiles, all: every one); repeatable.",
+    is_flag=False,
+    flag_value=LABELLED,
+    metavar="[CRD]",
+    help="Keep this CRD migrated to its storage version (family: those of CloudProfiles, all: every one; without a "
+    f'value, or {LABELLED}: each with the label {LABEL}: "true"); repeatable. Without a certificate it does only that.',
     shell_complete=completion.crds,
 )
 @options.settle
@@ -129,12 +139,15 @@ def command(**flags: Any) -> None:
 
     With --conversions it serves the ConversionRules of the cluster instead, each kind at /convert/<plural>.<group>.
 
+    With --migrate and no certificate it serves nothing, and keeps CRDs migrated, of operators in any language.
+
     SIGTERM releases the lease and drains the server; a second one stops it immediately. SIGHUP reloads the certificate.
 
     Exit codes: 0 after SIGTERM; 1 stopped immediately; 2 usage, or it could not start.
 
     \b
     restow operator --own-ca restow-system/restow-operator --install-crds --migrate family
+    restow operator --migrate
     restow operator --own-ca restow-system/restow-conversions --install-crds --conversions
     restow operator --service restow-system/restow-conversions --cert certs/tls.crt --key certs/tls.key \
       --ca-file certs/ca.crt --conversions
@@ -153,8 +166,10 @@ def command(**flags: Any) -> None:
         raise click.UsageError(msg)
     if flags["conversions"]:
         _check_conversions(flags)
-    served = run_conversions if flags["conversions"] else run
-    settings = _settings(flags)
+    if _only_migrates(flags):
+        settings, served = _migrations(flags)
+    else:
+        settings, served = _settings(flags), run_conversions if flags["conversions"] else run
     log_to_stderr("info")
     try:
         serving.run_until_stopped(lambda stop: served(settings, stop))
@@ -162,6 +177,37 @@ def command(**flags: Any) -> None:
         raise InputError(sentence(error)) from error
     except (BadCertificate, GroupServedElsewhere, OSError) as error:
         raise InputError(str(error)) from error
+
+
+def _only_migrates(flags: dict[str, Any]) -> bool:
+    """Return whether the process is to serve nothing, since it has --migrate and nothing to serve with."""
+    given = ("own_ca", "cert", "key", "conversions", "service")
+    return bool(flags["migrate"]) and not any(flags[name] for name in given)
+
+
+def _migrations(flags: dict[str, Any]) -> tuple[Settings, Served]:
+    """Return the settings of a process that only migrates, and its main function.
+
+    Raises:
+        click.UsageError: a flag is about the CloudProfile family.
+        InputError: the port is taken.
+    """
+    for name in ("install_crds", "management", "apply_management", "maintain_shoots"):
+        if flags[name]:
+            msg = f"--{name.replace('_', '-')} is for the operator of CloudProfiles: give --own-ca, or --cert and --key"
+            raise click.UsageError(msg)
+    namespace, _, name = flags["lease"].rpartition("/")
+    settings = Settings(
+        identity=None,
+        listen=None,
+        connect=flags["connection"].open,
+        lease=(name, namespace or None),
+        migrate=_targets(flags["migrate"], flags["settle"]),
+        settle_s=flags["settle"],
+        references_s=flags["references_every"],
+    )
+    probes = serving.bound_probes(flags)
+    return settings, lambda settings, stop: run_migrations(settings, probes, stop)
 
 
 def _settings(flags: dict[str, Any]) -> Settings:
@@ -191,7 +237,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
         client_ca=flags["client_ca"],
         limits=serving.limits(flags),
         controllers=_controllers(flags),
-        migrate=_targets(flags["migrate"]),
+        migrate=_targets(flags["migrate"], flags["settle"]),
         settle_s=flags["settle"],
         references_s=flags["references_every"],
         installs_crds=flags["install_crds"],
@@ -220,18 +266,21 @@ def _check_conversions(flags: dict[str, Any]) -> None:
             raise click.UsageError(msg)
 
 
-def _targets(names: tuple[str, ...]) -> Targets | None:
+def _targets(names: tuple[str, ...], settle_s: float) -> Targets | None:
     """Return the CRDs that --migrate names, None if it names none."""
     if not names:
         return None
     if "all" in names:
         return lambda _crd: True
     own = [crd.name for crd in crds()]
-    found = [each for name in names for each in (own if name == "family" else [name])]
+    found = [each for name in names for each in (own if name == "family" else [name]) if name != LABELLED]
     if wrong := [name for name in found if "." not in name]:
-        msg = f"--migrate takes <plural>.<group>, family or all, not {wrong[0]!r}"
+        msg = f"--migrate takes <plural>.<group>, family, all or {LABELLED}, not {wrong[0]!r}"
         raise click.UsageError(msg)
-    return tuple(dict.fromkeys(found))
+    if LABELLED not in names:
+        return tuple(dict.fromkeys(found))
+    labelled = asking(MigrationOptions(resume=True, settle_s=settle_s))
+    return lambda crd: crd.name in found or labelled(crd)
 
 
 def _identity(flags: dict[str, Any]) -> Files | Address:

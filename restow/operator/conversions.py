@@ -161,6 +161,7 @@ class _Conversions:
             counts=webhook.counts,
             clock=settings.clock,
         )
+        assert settings.listen is not None
         listener, probes = settings.listen(webhook, serving)
         webhook.phase = ServerPhase.SERVING
         count = CertificateMetrics(self._metrics.registry, now=settings.clock.now)

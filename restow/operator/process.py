@@ -70,7 +70,7 @@ class Settings:
 
     Attributes:
         identity: the serving certificate: files, or an address for which the process's own CA issues one; with an
-            address the process wires CRDs and webhook configurations too.
+            address the process wires CRDs and webhook configurations too. None for a process that only migrates.
         listen: called once there is a certificate; returns the sockets, already bound, for API servers and for probes.
         connect: opens a client of the API server.
         lease: the name and namespace of the controllers' Lease; None means the client's default namespace. The name of
@@ -89,8 +89,8 @@ class Settings:
         clock: the clock of the whole process.
     """
 
-    identity: Files | Address
-    listen: Listen
+    identity: Files | Address | None
+    listen: Listen | None
     connect: Connect = connect
     lease: tuple[str, str | None] = ("restow-operator", None)
     timing: LeaseTiming = field(default_factory=LeaseTiming)
@@ -121,6 +121,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         stack.enter_context(suppress(StartStopped))
         cluster = await stack.enter_async_context(settings.connect())
         identity = settings.identity
+        assert identity is not None
         if isinstance(identity, Files):
             await _Operator(settings, cluster, identity).run(stop)
         else:
@@ -163,6 +164,7 @@ class _Operator:
             counts=webhook.counts,
             clock=settings.clock,
         )
+        assert settings.listen is not None
         listener, probes = settings.listen(webhook, serving)
         webhook.phase = ServerPhase.SERVING
         # Not in one TaskGroup, because no failure of this work may end the serving.
@@ -243,25 +245,37 @@ class _Operator:
 
     async def _migrate(self) -> None:
         """Keep CRDs migrated while leading; this process converts the family's objects itself."""
-        settings = self._settings
-        assert settings.migrate is not None
-        name, namespace = settings.lease
-        migrator = Migrator(
-            self._cluster,
-            settings.migrate,
-            MigrationOptions(resume=True, settle_s=settings.settle_s),
-            hooks=(log_details, Events(self._cluster), self._metrics.migration),
-            converters=graph_converters(family.conversions()),
-            lease=f"{name}-migrator",
-            lease_namespace=namespace,
-            identity=self._identity,
-            timing=settings.timing,
-            references_s=settings.references_s,
-            controller_hook=self._metrics.controller,
-            election_hook=self._metrics.election,
-            clock=settings.clock,
-        )
-        await migrator.run_forever()
+        converters = graph_converters(family.conversions())
+        await migrator(
+            self._cluster, self._settings, self._metrics, self._identity, converters=converters
+        ).run_forever()
+
+
+def migrator(
+    cluster: Cluster, settings: Settings, metrics: OperatorMetrics, identity: str, suffix: str = "", **more: Any
+) -> Migrator:
+    """Return what keeps the CRDs of ``settings.migrate`` migrated while it leads.
+
+    ``suffix`` tells its Lease from those of other operators, ``more`` are further arguments of ``Migrator``.
+    """
+    assert settings.migrate is not None
+    name, namespace = settings.lease
+    return Migrator(
+        cluster,
+        settings.migrate,
+        MigrationOptions(resume=True, settle_s=settings.settle_s),
+        hooks=(log_details, Events(cluster), metrics.migration),
+        lease=f"{name}{suffix}-migrator",
+        lease_namespace=namespace,
+        identity=identity,
+        timing=settings.timing,
+        condition=True,
+        references_s=settings.references_s,
+        controller_hook=metrics.controller,
+        election_hook=metrics.election,
+        clock=settings.clock,
+        **more,
+    )
 
 
 _log = logging.getLogger(__name__)

@@ -129,9 +129,16 @@ def bound(given: dict[str, Any]) -> tuple[socket.socket, socket.socket]:
     Raises:
         InputError: the process cannot listen on a port; the message names its flag.
     """
-    return _bound(given["host"], given["port"], "--port"), _bound(
-        given["host"], given["metrics_port"], "--metrics-port"
-    )
+    return _bound(given["host"], given["port"], "--port"), bound_probes(given)
+
+
+def bound_probes(given: dict[str, Any]) -> socket.socket:
+    """Return a listening socket for probes.
+
+    Raises:
+        InputError: the process cannot listen on the port.
+    """
+    return _bound(given["host"], given["metrics_port"], "--metrics-port")
 
 
 def _bound(host: str, port: int, flag: str) -> socket.socket:

@@ -89,6 +89,9 @@ def test_the_check_of_others_kinds_can_fail(tools: dict[str, Path]) -> None:
         assert said in done.stderr
 
 
+MIGRATOR_LEASE = "restow-operator-standalone-migrator"
+
+
 def asked_of(name: str) -> tuple[Command, Asked]:
     """What a values file comes to."""
     values = yaml.safe_load(BY_NAME[name].read_text())
@@ -96,6 +99,8 @@ def asked_of(name: str) -> tuple[Command, Asked]:
         found = values["migration"]
         shards = found.get("shards", 1) > 1
         return Command.MIGRATE, Asked(crds=tuple(found["crds"]), home=NAMESPACE, shards=shards)
+    if "migrator" in values:
+        return Command.EMBEDDING, Asked(crds=tuple(values["migrator"]["crds"]), home=NAMESPACE, lease=MIGRATOR_LEASE)
     if "webhook" in values:
         found = values["webhook"]
         own = (NAMESPACE, "edge-restow-webhook") if found.get("certificate") == "own-ca" else None
@@ -178,6 +183,11 @@ def test_an_uninstall_asks_whether_rules_need_their_operator(helm: Helm) -> None
 @pytest.mark.parametrize(
     ("flags", "command", "asked"),
     [
+        (
+            ("--set", "migrator.enabled=true,migrator.crds={as.a.dev,bs.b.dev},migrator.leastRights=true"),
+            Command.EMBEDDING,
+            Asked(crds=("as.a.dev", "bs.b.dev"), home=NAMESPACE, lease=MIGRATOR_LEASE, least=True),
+        ),
         (
             (
                 *("--values", BY_NAME["webhook-own-ca"]),
@@ -262,6 +272,7 @@ def test_an_uninstall_asks_whether_rules_need_their_operator(helm: Helm) -> None
         ),
     ],
     ids=[
+        "migrator-least",
         "stashes",
         "refusals",
         "operator-least",
@@ -289,7 +300,31 @@ def test_rules_are_for_no_crd_unless_one_is_opened(helm: Helm) -> None:
     assert not any("jobs" in str(each) or "crossplane" in str(each) for each in none)
 
 
-@pytest.mark.parametrize("name", ["migration-job", "operator-cert-manager"])
+def test_the_migrator_may_do_to_a_group_what_it_may_to_a_name(helm: Helm) -> None:
+    """A wildcard is no name: as one, RBAC would grant nothing; and no CRD may be migrated unless one is opened."""
+
+    def found(*crds: str) -> set[tuple[str, str, str, str]]:
+        flags = [f"--set=migrator.crds={{{each}}}" for each in crds]
+        granted = rights(lasting(helm.render("--set=migrator.enabled=true", *flags)))
+        return {each[:4] for each in granted if each[4] is None}
+
+    named, group, none = found("as.a.dev"), found("*.a.dev"), found()
+    objects = {("a.dev", "as", verb, "") for verb in ("get", "list", "patch")}
+    assert named - none == objects | {
+        ("apiextensions.k8s.io", resource, verb, "as.a.dev")
+        for resource, verb in (
+            ("customresourcedefinitions", "get"),
+            ("customresourcedefinitions", "patch"),
+            ("customresourcedefinitions/status", "patch"),
+        )
+    }
+    assert {(of, "as" if resource == "*" else resource, verb) for of, resource, verb, _ in group} == {
+        each[:3] for each in named
+    }
+    assert not any(name for *_, name in group)
+
+
+@pytest.mark.parametrize("name", ["migration-job", "operator-cert-manager", "migrator"])
 def test_releases_share_no_name_in_default(name: str, helm: Helm) -> None:
     """Helm refuses to install a release over another one's Role, and all have theirs in that namespace."""
     names: list[tuple[str, str]] = []
@@ -432,7 +467,7 @@ def test_what_serves_survives_a_node(name: str, helm: Helm) -> None:
     assert probes["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
 
 
-@pytest.mark.parametrize("name", ["webhook-own-ca", "operator", "conversions"])
+@pytest.mark.parametrize("name", ["webhook-own-ca", "operator", "conversions", "migrator"])
 def test_a_rollout_in_the_nodes_network_ends(name: str, helm: Helm) -> None:
     """With a replica on each node a further pod finds no free port: nothing would ever be rolled out."""
     flags = ("--values", BY_NAME[name], "--set", f"{name.partition('-')[0]}.hostNetwork=true")
@@ -481,7 +516,9 @@ def test_only_named_addresses_may_call(helm: Helm) -> None:
     assert not any(selected(peer, {"app": "else"}, {}, same=True) for peer in https["from"])
 
 
-@pytest.mark.parametrize("caller", ["migration-job", "operator-cert-manager", "webhook-own-ca", "conversions"])
+@pytest.mark.parametrize(
+    "caller", ["migration-job", "operator-cert-manager", "webhook-own-ca", "conversions", "migrator"]
+)
 def test_who_migrates_reaches_the_webhook(caller: str, helm: Helm) -> None:
     """Locked out, a migration finds its converter out of reach until its deadline; elsewhere it takes a value."""
     assert may_reach(helm, caller)
@@ -648,7 +685,7 @@ KNOBS: Document = {
 }
 
 
-@pytest.mark.parametrize("name", ["migration-job", "webhook-own-ca", "operator", "conversions"])
+@pytest.mark.parametrize("name", ["migration-job", "webhook-own-ca", "operator", "conversions", "migrator"])
 def test_pods_are_adapted_to_the_cluster(name: str, helm: Helm, tmp_path: Path) -> None:
     """What cert-manager's and KEDA's charts let one set: proxies, sidecars, priorities, accounts, OpenShift's ids."""
     component = name.partition("-")[0]

@@ -43,7 +43,8 @@ OWN = "--own-ca=system/webhook"
         ((OWN, "--apply-management"), "--apply-management applies a policy: give --management FILE too"),
         ((OWN, "--refuse-unconvertible"), "--refuse-unconvertible goes with --conversions"),
         ((OWN, "--references-every=60"), "--references-every looks for references to versions"),
-        ((OWN, "--migrate=shoots"), "--migrate takes <plural>.<group>, family or all, not 'shoots'"),
+        ((OWN, "--migrate=shoots"), "--migrate takes <plural>.<group>, family, all or labelled, not 'shoots'"),
+        (("--migrate", "--install-crds"), "--install-crds is for the operator of CloudProfiles: give --own-ca"),
     ],
 )
 def test_flags_that_do_not_go_together(flags: tuple[str, ...], told: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.model.options import Engine, Options, Phase, Shard
+from restow.migrator.operate.policy import Policy
 from restow.migrator.operate.reconciler import choice, in_group, labelled
 from tests.migrator import builders as b
 
@@ -24,15 +25,15 @@ def with_labels(**labels: str) -> Crd:
 def test_names_have_the_default_options_and_exclude_all_others() -> None:
     """What no name stands for must not even be read."""
     chosen = choice(["widgets.example.com"], DEFAULT)
-    assert chosen.options_of(WIDGETS) is DEFAULT
+    assert chosen.policy_of(WIDGETS) == Policy(DEFAULT)
     assert chosen.excludes("gadgets.example.com") and not chosen.excludes("widgets.example.com")
-    assert choice(["gadgets.example.com"], DEFAULT).options_of(WIDGETS) is None
+    assert choice(["gadgets.example.com"], DEFAULT).policy_of(WIDGETS) is None
 
 
 def test_a_mapping_gives_each_its_own_options() -> None:
     """One CRD is pruned, another is not yet."""
     chosen = choice({"widgets.example.com": OTHER, "gadgets.example.com": DEFAULT}, DEFAULT)
-    assert chosen.options_of(WIDGETS) is OTHER and chosen.excludes("others.example.com")
+    assert chosen.policy_of(WIDGETS) == Policy(OTHER) and chosen.excludes("others.example.com")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_mapping_gives_each_its_own_options() -> None:
 def test_a_function_chooses_by_what_the_crd_holds(answer: Any, options: Options | None) -> None:
     """It says whether, or with what; and no name is excluded unseen."""
     chosen = choice(lambda _crd: answer, DEFAULT)
-    assert chosen.options_of(WIDGETS) is options and not chosen.excludes("anything.example.org")
+    assert chosen.policy_of(WIDGETS) == (options and Policy(options)) and not chosen.excludes("anything.example.org")
 
 
 def test_a_group_means_its_subgroups_too() -> None:
@@ -90,7 +91,7 @@ def test_options_that_never_finish_a_crd_are_refused(options: Options) -> None:
     for made in (
         lambda: choice(["widgets.example.com"], options),
         lambda: choice({"widgets.example.com": options}, DEFAULT),
-        lambda: choice(lambda _crd: options, DEFAULT).options_of(WIDGETS),
+        lambda: choice(lambda _crd: options, DEFAULT).policy_of(WIDGETS),
     ):
         with pytest.raises(ValueError, match="a reconciler finishes CRDs"):
             made()
@@ -98,4 +99,4 @@ def test_options_that_never_finish_a_crd_are_refused(options: Options) -> None:
 
 def test_engines_are_a_reconcilers_too() -> None:
     """Who stores objects again is no matter of when."""
-    assert choice(["widgets.example.com"], Options(engine=Engine.NATIVE)).options_of(WIDGETS) is not None
+    assert choice(["widgets.example.com"], Options(engine=Engine.NATIVE)).policy_of(WIDGETS) is not None

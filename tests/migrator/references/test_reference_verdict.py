@@ -123,6 +123,6 @@ def test_what_was_not_looked_at_is_said_by_reason() -> None:
     missed = [NotLookedAt("secrets", "not allowed to list it"), NotLookedAt("a.b.c", "503: down")]
     missed += [NotLookedAt(f"r{number}", "not allowed to list it") for number in range(9)]
     said = not_looked_at(b.crd(), "v1", FoundReferences(WIDGETS, not_looked_at=tuple(missed)))
-    assert "Not looked at: secrets, r0, r1, r2, r3, r4, r5, r6, and 2 more (not allowed to list it); " in said
+    assert "Not looked at: secrets, r0, r1, r2, r3, r4, r5, r6 and 2 more (not allowed to list it); " in said
     assert said.endswith("; a.b.c (503: down)")
     assert not_looked_at(b.crd(), "v1", TWO) == ""

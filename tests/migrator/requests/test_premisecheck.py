@@ -146,9 +146,9 @@ async def test_writes_are_confirmed_by_a_later_read() -> None:
     """Objects that were decided right would be checked again after each change of the CRD."""
     server, unconfirmed = Server(), list[Unconfirmed]()
     check = server.check(unconfirmed)
-    check.wrote(meta("3"), (), meta("4"))
+    check.wrote(meta("3"), meta("4"))
     assert await check.confirm() and unconfirmed == []
-    check.wrote(meta("5"), (), meta("6"))
+    check.wrote(meta("5"), meta("6"))
     server.change(webhook=True, generation=2)
     assert not await check.confirm()
     assert [each.after for each in unconfirmed] == ["6"] and "the conversion of" in check.changed
@@ -199,6 +199,6 @@ async def test_writes_that_a_restore_took_back_are_not_checked_again() -> None:
     server, unconfirmed = Server(), list[Unconfirmed]()
     check = server.check(unconfirmed)
     await check.before_write()
-    check.wrote(meta("3"), (), meta("4"))
+    check.wrote(meta("3"), meta("4"))
     server.seed(CRDS.plural, b.crd_document(stored=("v1", "v2")))
     assert not await check.confirm() and unconfirmed == []

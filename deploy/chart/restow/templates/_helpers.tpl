@@ -150,6 +150,10 @@ selector:
 {{- define "restow.webhook.serving" -}}
 ports:
 - {name: https, containerPort: 9443}
+{{ include "restow.probes" . }}
+{{- end -}}
+
+{{- define "restow.probes" -}}
 - {name: metrics, containerPort: 8080}
 startupProbe:
   httpGet: {path: /livez, port: metrics}

@@ -2,6 +2,15 @@
 The rules are those that `restow rbac` prints; tests/deploy compares them. Each define gives a list of rules.
 */ -}}
 
+{{- /* Of CRDs: their names, unless one is a wildcard (*.example.com, or * for all), for which RBAC has no name. */ -}}
+{{- define "restow.rules.names" -}}
+{{- $names := list }}
+{{- range . }}{{ if not (hasPrefix "*" .) }}{{ $names = append $names . }}{{ end }}{{ end }}
+{{- if eq (len $names) (len .) }}
+  resourceNames: {{ toJson . }}
+{{- end }}
+{{- end -}}
+
 {{- define "restow.rules.migrate" -}}
 {{- range . }}
 - apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
@@ -10,11 +19,11 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- end }}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
-  resourceNames: {{ toJson . }}
+  {{- include "restow.rules.names" . }}
   verbs: [get]
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions/status]
-  resourceNames: {{ toJson . }}
+  {{- include "restow.rules.names" . }}
   verbs: [patch]
 {{- end -}}
 
@@ -246,7 +255,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 # The proof for restow ready and later runs.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
-  resourceNames: {{ toJson . }}
+  {{- include "restow.rules.names" . }}
   verbs: [patch]
 {{- end -}}
 

@@ -10,7 +10,9 @@ spec:
   selector:
     {{- include "restow.selector" . | nindent 4 }}
   ports:
+  {{- if ne (index . 1) "migrator" }}
   - {name: https, port: 443, targetPort: https}
+  {{- end }}
   - {name: metrics, port: 8080, targetPort: metrics}
 ---
 apiVersion: policy/v1
@@ -27,7 +29,7 @@ spec:
 ---
 {{ include "restow.networkPolicy" . }}
 {{- end }}
-{{- if eq $values.certificate "cert-manager" }}
+{{- if eq (dig "certificate" "" $values) "cert-manager" }}
 ---
 {{ include "restow.certificate" . }}
 {{- end }}
@@ -64,6 +66,7 @@ spec:
       {{- include "restow.selector" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
   ingress:
+  {{- if ne (index . 1) "migrator" }}
   # NetworkPolicies cannot name API servers by labels: name where they call from.
   - ports: [{port: https, protocol: TCP}]
     {{- if $policy.apiServerCIDRs }}
@@ -78,13 +81,14 @@ spec:
     {{- toYaml . | nindent 4 }}
     {{- end }}
     {{- end }}
+  {{- end }}
   - ports: [{port: metrics, protocol: TCP}]
     {{- with $policy.metricsNamespaceSelector }}
     from:
     - namespaceSelector:
         {{- toYaml . | nindent 8 }}
     {{- end }}
-  {{- if or (eq $values.certificate "own-ca") (has (index . 1) (list "operator" "conversions")) }}
+  {{- if or (eq (dig "certificate" "" $values) "own-ca") (has (index . 1) (list "operator" "conversions" "migrator")) }}
   egress:
   - ports:
     {{- range $policy.apiServerPorts }}
@@ -95,7 +99,7 @@ spec:
     to:
     - podSelector:
         matchLabels: {app.kubernetes.io/name: restow}
-  {{- if and $values.migrate $policy.converterPorts }}
+  {{- if and (or $values.migrate (eq (index . 1) "migrator")) $policy.converterPorts }}
   # The conversion webhooks of the CRDs that it migrates; a policy looks at the pods' ports, not at the Services'.
   - ports:
     {{- range $policy.converterPorts }}
