@@ -21,6 +21,8 @@ from typing import Final
 
 import click
 
+from restow.cli.shared import OPTIONS, SharedOption
+
 _VERBATIM: Final = "\b"  # click's marker of a paragraph that is not rewrapped
 _EXITS: Final = "Exit codes: "
 
@@ -82,7 +84,9 @@ def _page(path: Sequence[str], context: click.Context, version: str) -> str:
         lines += [".TP", f".B {code}", _text(f"{meaning[0].upper()}{meaning[1:]}.")]
     lines += [".SH EXAMPLES", ".nf", *map(_text, examples(command)), ".fi"]
     if context.parent is not None:
-        lines += [".SH SEE ALSO", f".BR {_text('-'.join(path[:-1]))} (1)"]
+        shared = [f"{path[0]}-{OPTIONS}"] if any(isinstance(each, SharedOption) for each in command.params) else []
+        also = dict.fromkeys(("-".join(path[:-1]), *shared))
+        lines += [".SH SEE ALSO", *(f".BR {_text(each)} (1)" for each in also if each != title)]
     return "\n".join(lines) + "\n"
 
 

@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
-import msgspec
 
 from restow.cli.escapes import escaped
 
@@ -122,6 +121,8 @@ def _details(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> str:
+    import msgspec
+
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 

@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.segment import ControlType
 from rich.text import Text
 
-from restow.cli.printing import console as standard_console
+from restow.cli.console import console as standard_console
 from restow.migrator import CrdReport, Moment
 
 _FRAME_PERIOD = 0.2

@@ -7,22 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
+from restow import migrator
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_data, print_table, say
-from restow.cli.progress import Progress
 from restow.cli.session import Session, require_namespace, run
-from restow.migrator import CrdReport, Engine, MigrationReport, MigrationResult, Options, crds_to_migrate, migrate
 
 EXITS = {
-    MigrationResult.SUCCEEDED: Exit.DONE,
-    MigrationResult.DRY_RUN: Exit.DONE,
-    MigrationResult.FAILED: Exit.FAILURES,
-    MigrationResult.REFUSED: Exit.REFUSED,
-    MigrationResult.UNREACHABLE: Exit.OUT_OF_REACH,
+    "Succeeded": Exit.DONE,
+    "DryRun": Exit.DONE,
+    "Failed": Exit.FAILURES,
+    "Refused": Exit.REFUSED,
+    "Unreachable": Exit.OUT_OF_REACH,
 }
+"""The exit code of each ``MigrationResult``, by its value."""
 _COLUMNS = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
 _FAILURES_SHOWN = 20
 
@@ -76,6 +75,7 @@ def command(**flags: Any) -> None:
     \b
     restow migrate widgets.example.com
     restow migrate -f config/crd --dry-run
+    restow migrate widgets.example.com --only prune
     restow migrate widgets.example.com --managed-fields strip --scope unserved -o json
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
@@ -93,17 +93,19 @@ def command(**flags: Any) -> None:
         page_size=flags.pop("page_size"),
         settle_s=flags.pop("settle"),
         patience_s=flags.pop("patience"),
-        engine=Engine(flags.pop("engine")),
+        engine=migrator.Engine(flags.pop("engine")),
         resume=flags.pop("resume"),
         api_servers=flags.pop("api_servers"),
         shard=options.shard(flags, os.environ),
     )
 
+    from restow.cli.progress import Progress
+
     async def migrate_all(session: Session) -> Exit:
         await require_namespace(session, chosen.namespace)
         wanted, doubtful = (names, frozenset[str]()) if names is not None else await _all_with_work(session, chosen)
         async with Progress(len(wanted)) as progress:
-            report = await migrate(
+            report = await migrator.migrate(
                 session.cluster, wanted, chosen, observer=progress, stop=session.stop, converters=converters
             )
         left_out = frozenset(crd.name for crd in report.crds if crd.refused and crd.name in doubtful)
@@ -115,22 +117,24 @@ def command(**flags: Any) -> None:
     run(migrate_all, connection, drains=True)
 
 
-async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str, ...], frozenset[str]]:
+async def _all_with_work(session: Session, options: migrator.Options) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the cluster's CRDs to migrate, and those of them that will probably be refused; report the others."""
-    found = await crds_to_migrate(session.cluster, options, stop=session.stop)
+    found = await migrator.crds_to_migrate(session.cluster, options, stop=session.stop)
     for why in found.left_out:
         say(f"left out: {why}", style="magenta")
     return found.names, found.doubtful
 
 
-def _exit(report: MigrationReport, left_out: frozenset[str]) -> Exit:
+def _exit(report: migrator.MigrationReport, left_out: frozenset[str]) -> Exit:
     """Return the exit code; it is 3, not 2, if only the CRDs in ``left_out`` are refused."""
+    from restow.migrator.model.report import MigrationResult
+
     if report.result is MigrationResult.REFUSED and all(crd.name in left_out for crd in report.crds if crd.refused):
         return Exit.DUE
     return EXITS[report.result]
 
 
-def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozenset()) -> None:
+def show(report: migrator.MigrationReport, form: str, left_out: frozenset[str] = frozenset()) -> None:
     """Print a report as a table, JSON or YAML, with explanations on stderr.
 
     Args:
@@ -138,6 +142,8 @@ def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozense
         form: ``table``, ``json`` or ``yaml``.
         left_out: the CRDs of ``--all`` that cannot be migrated in their present state.
     """
+    from restow.migrator.model.report import MigrationResult
+
     if form == "table":
         print_table(
             _COLUMNS, (_row(crd) for crd in report.crds), spare=("translated", "stored", "storage", "rewritten")
@@ -155,14 +161,16 @@ def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozense
         )
 
 
-def _write(report: MigrationReport, file: Path) -> None:
+def _write(report: migrator.MigrationReport, file: Path) -> None:
+    import msgspec
+
     try:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(report.to_json()), indent=2) + b"\n")
     except OSError as error:
         raise click.FileError(str(file), error.strerror) from error
 
 
-def _row(crd: CrdReport) -> tuple[str, ...]:
+def _row(crd: migrator.CrdReport) -> tuple[str, ...]:
     counts = crd.objects
     return (
         crd.name,
@@ -178,7 +186,7 @@ def _row(crd: CrdReport) -> tuple[str, ...]:
     )
 
 
-def _explain(crd: CrdReport, *, left_out: bool) -> None:
+def _explain(crd: migrator.CrdReport, *, left_out: bool) -> None:
     for warning in crd.warnings:
         say(f"{crd.name}: {warning}", style="magenta")
     for note in crd.not_seen:

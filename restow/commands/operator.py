@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import yaml
 
 from restow.cli import completion, options, signals
 from restow.cli.addresses import at, read_address
@@ -16,22 +13,19 @@ from restow.cli.exits import InputError
 from restow.cli.logs import log_to_stderr
 from restow.cli.printing import print_text
 from restow.cli.session import sentence
-from restow.cloudprofile.controllers import ControllerOptions
-from restow.cloudprofile.management.config import InvalidConfiguration, VersionManagement, read_configuration
-from restow.conversion.certificates import Address, Bundle, BundleError, Service
-from restow.conversion.certificates.ca import CertificateError
-from restow.conversion.operate.wiring import REFUSING, RESTORING
-from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
-from restow.crds.aggregation import GroupServedElsewhere
-from restow.kube import KubeError
-from restow.migrator import Targets
-from restow.operator import Files, Settings, run
-from restow.operator.conversions import run as run_conversions
-from restow.operator.family import configurations, crds
 from restow.webhook import serving
 
+if TYPE_CHECKING:
+    import socket
+
+    from restow.cloudprofile.controllers import ControllerOptions
+    from restow.cloudprofile.management.config import VersionManagement
+    from restow.conversion.certificates import Address
+    from restow.conversion.server import ServingCertificate, WebhookServer
+    from restow.migrator.operate.targets import Targets
+    from restow.operator import Files, Settings
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_STEPS = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
 
 
 @click.command("operator")
@@ -138,6 +132,13 @@ def command(**flags: Any) -> None:
     restow operator --service restow-system/restow-conversions --cert certs/tls.crt --key certs/tls.key \
       --ca-file certs/ca.crt --conversions
     """
+    from restow.conversion.certificates.ca import CertificateError
+    from restow.conversion.server import BadCertificate
+    from restow.crds.aggregation import GroupServedElsewhere
+    from restow.kube import KubeError
+    from restow.operator import run
+    from restow.operator.conversions import run as run_conversions
+
     if flags["print_webhooks"] is not None:
         print_text(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]))
         return
@@ -170,6 +171,11 @@ def _settings(flags: dict[str, Any]) -> Settings:
         click.UsageError: flags are missing or contradict each other, or --own-ca or --migrate has a malformed value.
         InputError: the file of --management cannot be read, or contains no configuration; or a port is taken.
     """
+    import asyncio
+
+    from restow.conversion.certificates import Service
+    from restow.conversion.operate.wiring import REFUSING, RESTORING
+    from restow.operator import Files, Settings
 
     def listen(webhook: WebhookServer, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
         signals.on_hangup(asyncio.get_running_loop(), certificate.reload)
@@ -181,6 +187,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
     address = identity.address if isinstance(identity, Files) else identity
     if not namespace and isinstance(address, Service):
         namespace = address.namespace
+    steps = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
     settings = Settings(
         identity=identity,
         listen=listen,
@@ -194,7 +201,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
         settle_s=flags["settle"],
         references_s=flags["references_every"],
         installs_crds=flags["install_crds"],
-        rules_steps=tuple(step for step, flag in _STEPS.items() if flags[flag]),
+        rules_steps=tuple(step for step, flag in steps.items() if flags[flag]),
     )
     sockets = serving.bound(flags)
     return settings
@@ -221,6 +228,8 @@ def _check_conversions(flags: dict[str, Any]) -> None:
 
 def _targets(names: tuple[str, ...]) -> Targets | None:
     """Return the CRDs that --migrate names, None if it names none."""
+    from restow.operator.family import crds
+
     if not names:
         return None
     if "all" in names:
@@ -234,6 +243,8 @@ def _targets(names: tuple[str, ...]) -> Targets | None:
 
 
 def _identity(flags: dict[str, Any]) -> Files | Address:
+    from restow.operator import Files
+
     own, certificate, key = flags["own_ca"], flags["cert"], flags["key"]
     service = None if flags["service"] is None else read_address(flags["service"], "--service")
     if service is not None and (own is not None or not flags["conversions"]):
@@ -248,6 +259,8 @@ def _identity(flags: dict[str, Any]) -> Files | Address:
 
 
 def _controllers(flags: dict[str, Any]) -> ControllerOptions | None:
+    from restow.cloudprofile.controllers import ControllerOptions
+
     management = _management(flags["management"])
     if flags["apply_management"] and management is None:
         msg = "--apply-management applies a policy: give --management FILE too"
@@ -263,6 +276,8 @@ def _controllers(flags: dict[str, Any]) -> ControllerOptions | None:
 
 
 def _management(file: Path | None) -> VersionManagement | None:
+    from restow.cloudprofile.management.config import InvalidConfiguration, read_configuration
+
     if file is None:
         return None
     try:
@@ -272,6 +287,11 @@ def _management(file: Path | None) -> VersionManagement | None:
 
 
 def _webhooks(address: Address, ca_file: Path | None) -> str:
+    import yaml
+
+    from restow.conversion.certificates import Bundle, BundleError
+    from restow.operator.family import configurations
+
     try:
         bundle = None if ca_file is None else Bundle.from_pem(ca_file.read_bytes())
     except (BundleError, OSError) as error:

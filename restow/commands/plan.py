@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from restow import migrator
 from restow.cli import options
 from restow.cli.exits import Exit
 from restow.cli.printing import counted, print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
-from restow.migrator import MigrationPlan, find_old_references, list_crds, may_be_stored, plan, read_crd, what_is_proved
-from restow.migrator.references.verdict import not_looked_at, standing
+
+if TYPE_CHECKING:
+    from restow.migrator.planning.plan import MigrationPlan
 
 DEFAULT_SAMPLE = 100
 MOST_SAMPLED = 10_000
@@ -96,6 +98,9 @@ def command(**flags: Any) -> None:
     restow plan widgets.example.com --sample all -o json
     restow plan widgets.example.com --references
     """
+    from restow.migrator.references.scan import find_old_references
+    from restow.migrator.requests.crdaccess import list_crds
+
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
     connection, form = flags.pop("connection"), flags.pop("output")
     converters = options.converters(flags)
@@ -107,9 +112,12 @@ def command(**flags: Any) -> None:
         if names is None:
             crds = await list_crds(session.cluster)
         else:
-            crds = [await read_crd(session.cluster, name) for name in names]
+            crds = [await migrator.read_crd(session.cluster, name) for name in names]
         telling = Telling()
-        plans = [await plan(session.cluster, crd, chosen, converters, sample=sample, observe=telling) for crd in crds]
+        plans = [
+            await migrator.plan(session.cluster, crd, chosen, converters, sample=sample, observe=telling)
+            for crd in crds
+        ]
         if references:
             found = await find_old_references(session.cluster, [each.crd for each in plans])
             for each in plans:
@@ -162,6 +170,8 @@ def _tell_findings(found: MigrationPlan) -> None:
 
 
 def _tell_references(found: MigrationPlan) -> None:
+    from restow.migrator.references.verdict import not_looked_at, standing
+
     for references in found.references or ():
         stands = bool(references.against_removal or references.against_unserving)
         say(f"{found.crd.name}: {standing(references)}", style="magenta" if stands else "")
@@ -186,10 +196,12 @@ def _row(found: MigrationPlan) -> tuple[str, ...]:
 
 def reasons(found: MigrationPlan) -> list[str]:
     """Return sentences: why each phase is due, and what happens to the entries of which managers."""
+    from restow.migrator.decide.proof import what_is_proved
+
     crd, said = found.crd, []
     unpruned, doubt = crd.stored_versions != (crd.storage.name,), what_is_proved(crd).doubt
     if unpruned and doubt:
-        old = ", ".join(name for name in may_be_stored(crd) if name != crd.storage.name)
+        old = ", ".join(name for name in migrator.may_be_stored(crd) if name != crd.storage.name)
         said.append(f"objects may be stored at {old}; all are to be written at {crd.storage.name}")
     elif doubt:
         said.append(f"{doubt}; all are to be written at {crd.storage.name}")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from restow.cli import completion, options
 from restow.cli.addresses import KEPT_IN
 from restow.cli.printing import print_data, print_text
-from restow.conversion.certificates.wiring.clientconfig import Url
 from restow.migrator import Engine
-from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
+from restow.rbac import Command
+
+if TYPE_CHECKING:
+    from restow.rbac import Asked, ServiceAccount
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<port>\d{{1,5}}))?", re.ASCII)
@@ -129,6 +131,8 @@ def command(**flags: Any) -> None:
     restow rbac --for references --crd widgets.example.com --move --resource configmaps --resource secrets
     restow rbac --for doctor
     """
+    from restow.rbac import Asked, grants, manifests, plain, to_yaml
+
     commands = tuple(dict.fromkeys(Command(each) for each in flags["commands"]))
     account = _account(flags["service_account"])
     home = _home(flags, commands, account)
@@ -196,6 +200,8 @@ def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         click.UsageError: --migrate is ``all``, for which there is no minimal set of rights.
     """
+    from restow.rbac import FAMILY
+
     if "all" in given:
         msg = "--migrate all would take the right to write every object of the cluster: name the CRDs"
         raise click.UsageError(msg)
@@ -204,6 +210,8 @@ def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _account(text: str | None) -> ServiceAccount | None:
+    from restow.rbac import ServiceAccount
+
     if text is None:
         return None
     namespace, _, name = text.partition("/")
@@ -234,6 +242,8 @@ def _own_ca(text: str | None, home: str) -> tuple[tuple[str, str] | None, str]:
     Raises:
         click.UsageError: the text is neither NAMESPACE/SERVICE nor https://HOST[:PORT].
     """
+    from restow.conversion.certificates.wiring.clientconfig import Url
+
     if text is None:
         return None, ""
     if "://" not in text:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
-from restow.migrator import Readiness, read_crd, ready
+
+if TYPE_CHECKING:
+    from restow.migrator.planning.ready import Readiness
 
 
 @click.command("ready")
@@ -49,8 +54,8 @@ def command(
     """
 
     async def ask(session: Session) -> Exit:
-        crd = await read_crd(session.cluster, name)
-        answer = await ready(session.cluster, crd, version, api_servers=api_servers, references=not alone)
+        crd = await migrator.read_crd(session.cluster, name)
+        answer = await migrator.ready(session.cluster, crd, version, api_servers=api_servers, references=not alone)
         show(answer, output)
         return Exit.DONE if answer.ready else Exit.DUE
 

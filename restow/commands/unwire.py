@@ -4,45 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import click
 
+from restow import migrator
 from restow.cli import completion, options
 from restow.cli.addresses import KEPT_IN, read_address
 from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
-from restow.conversion.certificates import (
-    Address,
-    Removal,
-    Service,
-    WiringRefused,
-    address_of,
-    crds_of,
-    names_server,
-    obstacles,
-    read_crd,
-    remove_server,
-    unwire,
-)
-from restow.conversion.certificates.apply import resource_of
-from restow.conversion.certificates.wiring.clientconfig import address_in
-from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER
-from restow.crds.conversionrules import CONVERSION_RULES
-from restow.kube import Cluster
-from restow.kube.errors import Forbidden, NotFound
-from restow.migrator import may_be_stored
+
+if TYPE_CHECKING:
+    from restow.conversion.certificates import Address, Removal
+    from restow.kube import Cluster
 
 
 @dataclass(slots=True)
 class _Outcome:
     """The results for the CRDs, and for the objects that restow keeps for their servers."""
 
+    removal: Removal
     crds: dict[str, str] = field(default_factory=dict)
     against: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    removal: Removal = field(default_factory=Removal)
 
 
 @click.command("unwire")
@@ -93,13 +79,15 @@ def command(
     restow unwire widgets.example.com
     restow unwire --server my-system/my-webhook --dry-run
     """
+    from restow.conversion.certificates import Removal, crds_of, obstacles, remove_server
+
     if bool(names) == bool(server):
         msg = "name CRDs or give --server, not both"
         raise click.UsageError(msg)
     address = None if server is None else read_address(server, "--server")
 
     async def unwire_all(session: Session) -> Exit:
-        cluster, found = session.cluster, _Outcome()
+        cluster, found = session.cluster, _Outcome(Removal())
         chosen = names if address is None else await crds_of(cluster, address)
         servers = await _servers(cluster, chosen) if address is None else (address,)
         if address is not None:
@@ -126,10 +114,12 @@ def command(
 async def _unwire(
     cluster: Cluster, names: Sequence[str], found: _Outcome, *, although_needed: bool, dry_run: bool
 ) -> None:
+    from restow.conversion.certificates import WiringRefused, unwire
+
     found.notes.clear()
     for name in names:
         try:
-            done = await unwire(cluster, name, may_be_stored, although_needed=although_needed, dry_run=dry_run)
+            done = await unwire(cluster, name, migrator.may_be_stored, although_needed=although_needed, dry_run=dry_run)
         except WiringRefused as error:
             found.crds[name] = "needs its webhook"
             found.against.append(str(error))
@@ -142,6 +132,8 @@ async def _unwire(
 
 async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...]:
     """Return the addresses of the webhooks that the CRDs call now."""
+    from restow.conversion.certificates import WiringRefused, address_of, read_crd
+
     found: dict[str, Address] = {}
     for name in names:
         try:
@@ -155,6 +147,8 @@ async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...
 
 def _secret(cluster: Cluster, server: Address) -> tuple[str, str]:
     """Return namespace and name of the Secret with a server's certificate."""
+    from restow.conversion.certificates import Service
+
     if isinstance(server, Service):
         return server.namespace, server.name
     return cluster.default_namespace, KEPT_IN
@@ -162,6 +156,13 @@ def _secret(cluster: Cluster, server: Address) -> tuple[str, str]:
 
 async def _served_rules(cluster: Cluster, server: Address) -> tuple[str, ...]:
     """Return why ConversionRules need the server, if it is that of their operator: it alone removes their finalizer."""
+    from restow.conversion.certificates import names_server
+    from restow.conversion.certificates.apply import resource_of
+    from restow.conversion.certificates.wiring.clientconfig import address_in
+    from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER
+    from restow.crds.conversionrules import CONVERSION_RULES
+    from restow.kube.errors import Forbidden, NotFound
+
     try:
         configurations = (await cluster.list_page(resource_of("ValidatingWebhookConfiguration"))).json()["items"]
         hooks = [each["webhooks"] for each in configurations if each["metadata"]["name"] == CONFIGURATION]

@@ -164,16 +164,6 @@ def _shows_rules() -> Iterator[Grant]:
     yield _on(CONVERSION_RULES, "list", "show how far ConversionRules are", optional="none are shown")
 
 
-def _prune(asked: Asked) -> Iterator[Grant]:
-    yield from _reads_crds(asked)
-    for target in asked.targets:
-        why = "prove that every object is stored at the storage version, and write those that are not"
-        for verb in ("list", "get", "patch"):
-            yield from _on_objects(asked, target, verb, why=why)
-    yield from _looks_at_servers()
-    yield from _prunes(asked)
-
-
 def _doctor(asked: Asked) -> Iterator[Grant]:
     why = "read the objects at each version, as their clients do"
     yield from _reads_crds(asked)
@@ -482,7 +472,6 @@ _NEEDS: Final = {
     Command.READY: _ready,
     Command.REFERENCES: _references,
     Command.MIGRATE: _migrate,
-    Command.PRUNE: _prune,
     Command.REPORT: _report,
     Command.DOCTOR: _doctor,
     Command.UNWIRE: _unwire,

@@ -118,7 +118,7 @@ def test_a_move_writes_where_it_is_asked_to() -> None:
 @pytest.mark.parametrize("command", Command)
 def test_api_servers_are_looked_at_by_an_optional_right(command: Command) -> None:
     """Who relies on the look at lag needs it, nothing else does, and nothing fails without it."""
-    looks = {Command.MIGRATE, Command.PRUNE, Command.READY, Command.OPERATOR, Command.EMBEDDING}
+    looks = {Command.MIGRATE, Command.READY, Command.OPERATOR, Command.EMBEDDING}
 
     def found(*, least: bool) -> list[Grant]:
         asked = Asked(crds=(CRD,), keeps=(CRD,), home="home", least=least)

@@ -161,7 +161,7 @@ def test_every_option_that_takes_a_file_completes_files(name: str, monkeypatch: 
     assert [(item.type, item.value) for item in found] == [("file", "a")]
 
 
-CRD_ARGUMENTS = [("plan",), ("migrate",), ("status",), ("prune",), ("ready",), ("report",), ("roundtrip",)]
+CRD_ARGUMENTS = [("plan",), ("migrate",), ("status",), ("ready",), ("report",), ("roundtrip",)]
 CRD_OPTIONS = [("operator", "--migrate"), ("rbac", "--crd")]
 
 
