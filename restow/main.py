@@ -138,6 +138,8 @@ class _Commands(click.Group):
     def invoke(self, context: click.Context) -> object:
         try:
             return super().invoke(context)
+        except ModuleNotFoundError as error:
+            raise InputError(missing_library(f"restow {context.invoked_subcommand}", error)) from error
         except click.ClickException as error:
             # The message may quote a manifest, and click prints it unescaped.
             vars(error)["message"] = visible(error.message)

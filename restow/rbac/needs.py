@@ -31,7 +31,7 @@ from restow.kube.resources import (
 from restow.migrator import Engine
 from restow.migrator.requests.native import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
-from restow.rbac.grants import Grant
+from restow.rbac.roles import Grant
 
 LEASE: Final = "restow-operator"
 CONFIGURATION: Final = "restow-cloudprofile"
