@@ -18,7 +18,7 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants clean view
+.PHONY: check figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,10 +38,15 @@ test-kind: $(READY) ## The tests and the chart on a kind cluster: make test-kind
 test-pure: $(READY) browser deploy-tools ## Only the tests that need no API server
 	$(BIN)/python -m pytest $(SHARE) -m "not apiserver" $(PYTEST_ARGS)
 
+SINCE ?= main
+
+check: $(READY) view ## Lint and types of a change, and the tests that mirror or import it: in a minute (SINCE=main)
+	$(BIN)/python -m tests.check --since $(SINCE)
+
 lint: $(READY) view ## Style, types and the rooms' directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --config-file pyproject.toml -p restow -p demo
+	$(BIN)/mypy --config-file pyproject.toml -p restow -p demo -p hack
 	cd .view && ../$(BIN)/lint-imports --config ../importlinter.toml --cache-dir ../.cache/import-linter
 
 format: $(READY) ## Format the sources
@@ -105,7 +110,9 @@ faults: $(READY) binaries ## Seeded faults in front of a real API server, judged
 histories: $(READY) binaries ## Every yes of restow ready over seeded histories, on two API servers (SEEDS=a..b)
 	$(BIN)/python -m tests.histories $(SEEDS) $(RECORDED)
 
-peers: $(READY) ## Ten thousand objects of each of ten kinds, and of CloudProfile's rules, as their own projects have it
+peers: $(READY) ## Renew what other projects' code said to the tests; then ask it ten thousand times for each kind
+	$(BIN)/python -m tests.upstream.files
+	$(BIN)/python -m tests.peers.renew
 	$(BIN)/python -m tests.peers $(RECORDED)
 	RESTOW_HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q tests/peers/gardener
 
@@ -119,11 +126,14 @@ $(MUTANTS)/.ready: requirements/mutants.txt
 	$(MUTANTS)/pip install -q --disable-pip-version-check --require-hashes -r $<
 	touch $@
 
+golden: $(READY) ## Record the generated code, messages and explanations again, after a change of them that is meant
+	RESTOW_RENEW_GOLDEN=1 $(BIN)/python -m pytest -q tests/conversion/golden
+
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager
 
-manifests: $(READY) ## Write crds/manifests/ from its source, crds/api/
-	$(BIN)/python -m restow.crds.api
+manifests: $(READY) ## Write crds/manifests/ from its source, hack/crds/
+	$(BIN)/python -m hack.crds
 
 lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
@@ -190,4 +200,4 @@ view:
 	mkdir -p .view
 	cp -rs $(CURDIR)/restow .view/restow
 	for room in $(ROOMS); do cp -rs $(CURDIR)/$$room .view/restow/$$room; done
-	cp -rs $(CURDIR)/demo .view/demo
+	for tool in demo hack; do cp -rs $(CURDIR)/$$tool .view/$$tool; done

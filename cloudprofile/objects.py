@@ -11,45 +11,14 @@ null in the target from a removed field; objects of the family have no nulls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from restow.kube.resources import Object, Resource, qualified_name
+from restow.kube import resources
+from restow.kube.resources import Resource, qualified_name
 
-__all__ = [
-    "CLOUD_PROFILE",
-    "CLOUD_PROFILES",
-    "GROUP",
-    "HUB",
-    "NAMESPACED_CLOUD_PROFILE",
-    "NAMESPACED_CLOUD_PROFILES",
-    "OLD",
-    "SHOOT",
-    "SHOOTS",
-    "Object",
-    "ObjectEvent",
-    "ProfileReference",
-    "VersionKey",
-    "by_name",
-    "by_version",
-    "expirable_versions",
-    "image_versions",
-    "is_deleting",
-    "kubernetes_versions",
-    "machine_images",
-    "merge_patch",
-    "named_versions",
-    "parent_of",
-    "profile_of",
-    "qualified_name_of",
-    "reference_to",
-    "resource_of",
-    "spec_of",
-    "version_name",
-    "versions_by_key",
-    "workers",
-]
+Object: TypeAlias = resources.Object
 
 
 def spec_of(obj: Object) -> Object:
@@ -74,21 +43,44 @@ def image_versions(image: Object) -> Sequence[Object]:
 
 def expirable_versions(spec: Object) -> Iterator[Object]:
     """Yield every version of a profile's spec, of Kubernetes and of all images."""
-    return (version for _, version in named_versions(spec))
-
-
-def named_versions(spec: Object) -> Iterator[tuple[str, Object]]:
-    """Yield every version of a profile's spec, or of its status, with ``Kubernetes`` or the name of its image."""
-    for version in kubernetes_versions(spec):
-        yield "Kubernetes", version
+    yield from kubernetes_versions(spec)
     for image in machine_images(spec):
-        for version in image_versions(image):
-            yield image.get("name") or "", version
+        yield from image_versions(image)
+
+
+def keeps_spec(new: Object, old: Object | None) -> bool:
+    """Return whether a request updates an object without a change of its spec: a migration, a label, a finalizer."""
+    return old is not None and spec_of(new) == spec_of(old)
 
 
 def workers(shoot: Object) -> Sequence[Object]:
     """Return the worker pools of a Shoot."""
     return (spec_of(shoot).get("provider") or {}).get("workers") or ()
+
+
+class PlacedWorker(NamedTuple):
+    """A worker pool of a Shoot with its path, and the pool of this name before an update."""
+
+    path: str
+    worker: Object
+    old: Object | None
+
+
+def placed_workers(shoot: Object, old: Object | None) -> Iterator[PlacedWorker]:
+    """Yield the worker pools of a Shoot; ``old`` is the Shoot before an update, None on create."""
+    had = by_name(workers(old or {}))
+    for index, worker in enumerate(workers(shoot)):
+        yield PlacedWorker(f"spec.provider.workers[{index}]", worker, had.get(worker.get("name") or ""))
+
+
+def kubernetes_version_of(part: Object) -> str:
+    """Return the Kubernetes version that a Shoot's spec or a worker pool names, empty if none."""
+    return (part.get("kubernetes") or {}).get("version") or ""
+
+
+def machine_image_of(worker: Object) -> Object:
+    """Return the machine image of a worker pool: name and version, as far as it names them."""
+    return (worker.get("machine") or {}).get("image") or {}
 
 
 def by_name(items: Iterable[Object]) -> dict[str, Object]:
@@ -110,16 +102,46 @@ def version_name(key: VersionKey) -> str:
     return f"{key[0] or 'Kubernetes'} {key[1]}"
 
 
-def versions_by_key(spec: Object) -> dict[VersionKey, Object]:
-    """Return all versions of a profile's spec, of Kubernetes and of all images; a profile's status has the same lists.
+class PlacedVersion(NamedTuple):
+    """A version of a profile with its key and its path."""
 
-    Of equal keys the last version counts.
-    """
-    found = {("", name): version for name, version in by_version(kubernetes_versions(spec)).items()}
-    for image in machine_images(spec):
-        versions = by_version(image_versions(image))
-        found |= {(image.get("name") or "", name): version for name, version in versions.items()}
-    return found
+    key: VersionKey
+    path: str
+    version: Object
+
+
+def placed_versions(spec: Object, path: str = "spec") -> Iterator[PlacedVersion]:
+    """Yield all versions of a spec, of Kubernetes and then image by image; a profile's status has the same lists."""
+    for index, version in enumerate(kubernetes_versions(spec)):
+        yield PlacedVersion(("", version.get("version") or ""), f"{path}.kubernetes.versions[{index}]", version)
+    for place, image in enumerate(machine_images(spec)):
+        name, below = image.get("name") or "", f"{path}.machineImages[{place}].versions"
+        for index, version in enumerate(image_versions(image)):
+            yield PlacedVersion((name, version.get("version") or ""), f"{below}[{index}]", version)
+
+
+def versions_by_key(spec: Object) -> dict[VersionKey, Object]:
+    """Return the same versions by their keys; of equal keys the last version counts."""
+    return {key: version for key, _, version in placed_versions(spec)}
+
+
+def with_versions(spec: Object, changed: Callable[[VersionKey, Object], Object]) -> dict[str, Any]:
+    """Return a spec with all its versions changed; only the lists on the way to them are copied."""
+
+    def all_of(name: str, versions: Sequence[Object]) -> list[Object]:
+        return [changed((name, version.get("version") or ""), version) for version in versions]
+
+    result = dict(spec)
+    if versions := kubernetes_versions(spec):
+        result["kubernetes"] = {**spec["kubernetes"], "versions": all_of("", versions)}
+    if images := machine_images(spec):
+        result["machineImages"] = [
+            {**image, "versions": all_of(image.get("name") or "", versions)}
+            if (versions := image_versions(image))
+            else image
+            for image in images
+        ]
+    return result
 
 
 def qualified_name_of(obj: Object) -> str:

@@ -10,7 +10,7 @@ Public:
 - ``type_problems``, ``TypeProblem``: the values of an object whose type differs from the schema;
 - ``version_priority``, ``sort_versions``: the order of API versions.
 
-``restow.crds.cloudprofiles`` reads the packaged CRDs of the CloudProfile family, which ``python -m restow.crds.api``
+``restow.crds.cloudprofiles`` reads the packaged CRDs of the CloudProfile family, which ``python -m hack.crds``
 writes. It and ``load`` read files; no other module does I/O, and no function reads a clock or mutates its arguments.
 """
 

@@ -97,10 +97,10 @@ def _topology(old: Schema, new: Schema, path: str) -> Iterator[str]:
         return
     if (lists and _list_topology(old) != _list_topology(new)) or (maps and old.map_type != new.map_type):
         yield path
-    if lists and old.list_type == new.list_type != "atomic" and old.items and new.items:
-        yield from _topology(old.items, new.items, items_path(path))
-    if maps and old.map_type == new.map_type == "granular":
-        yield from _topology_of_fields(old, new, path)
+    by_item = lists and old.list_type == new.list_type != "atomic"
+    by_field = maps and old.map_type == new.map_type == "granular"
+    for old_child, new_child, below in _shared(old, new, path, items=by_item, fields=by_field):
+        yield from _topology(old_child, new_child, below)
 
 
 def _retyped(old: Schema, new: Schema, path: str) -> Iterator[str]:
@@ -109,24 +109,20 @@ def _retyped(old: Schema, new: Schema, path: str) -> Iterator[str]:
     lists, maps = old.admits_list, old.admits_map
     if (lists and not new.admits_list) or (maps and not new.admits_map) or old.scalars - new.scalars:
         yield path
-    if lists and old.items and new.items:
-        yield from _retyped(old.items, new.items, items_path(path))
-    if maps:
-        for name in _names(old, new):
-            old_field, new_field = old.field(name), new.field(name)
-            if old_field and new_field:
-                yield from _retyped(old_field, new_field, field_path(path, name))
-        if old.values and new.values:
-            yield from _retyped(old.values, new.values, values_path(path))
+    for old_child, new_child, below in _shared(old, new, path, items=lists, fields=maps):
+        yield from _retyped(old_child, new_child, below)
 
 
-def _topology_of_fields(old: Schema, new: Schema, path: str) -> Iterator[str]:
-    for name in _names(old, new):
+def _shared(old: Schema, new: Schema, path: str, *, items: bool, fields: bool) -> Iterator[tuple[Schema, Schema, str]]:
+    """Yield the children that both schemas keep, with their paths: the items, and the fields and values of a map."""
+    if items and old.items and new.items:
+        yield old.items, new.items, items_path(path)
+    for name in _names(old, new) if fields else ():
         old_field, new_field = old.field(name), new.field(name)
         if old_field and new_field:
-            yield from _topology(old_field, new_field, field_path(path, name))
-    if old.values and new.values:
-        yield from _topology(old.values, new.values, values_path(path))
+            yield old_field, new_field, field_path(path, name)
+    if fields and old.values and new.values:
+        yield old.values, new.values, values_path(path)
 
 
 def _list_topology(schema: Schema) -> tuple[str | None, frozenset[str]]:

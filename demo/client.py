@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from demo.fixtures import NEW, OLD, PLURAL, Apply, CrdStage, crd, crd_name, databases
-from restow.kube import ApiError, Cluster, PatchType, Reply, Resource
-from restow.kube.errors import NotFound, TooManyRequests
+from restow.kube import Cluster, PatchType, Reply, Resource
+from restow.kube.errors import ApiError, NotFound, TooManyRequests
 from restow.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
 
 __all__ = ["DatabaseClient", "DemoError", "Response", "all_of"]

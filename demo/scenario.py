@@ -23,20 +23,11 @@ from restow.commands import references as references_command
 from restow.controlplane import ControlPlane
 from restow.kube import Cluster
 from restow.kube.resources import qualified_name
-from restow.migrator import (
-    CrdReport,
-    Migration,
-    Moment,
-    Options,
-    Readiness,
-    ReferenceKind,
-    find_references,
-    move_references,
-    plan,
-    read_crd,
-    ready,
-    sought,
-)
+from restow.migrator import CrdReport, Migration, Options, find_references, plan, read_crd, ready, sought
+from restow.migrator.model.callbacks import Moment
+from restow.migrator.planning.ready import Readiness
+from restow.migrator.references.move import move_references
+from restow.migrator.references.reference import ReferenceKind
 
 __all__ = ["Scenario"]
 

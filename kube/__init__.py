@@ -3,7 +3,8 @@
 ``connect`` opens a ``Cluster``: a few verbs over bytes. ``restow.kube.errors`` defines their errors. ``watch`` lists
 and then watches, ``Informer`` keeps objects current in a ``Store``, ``Controller`` is a level-triggered loop over keys,
 and ``LeaderElector`` elects one of several processes. The public names are the exports of this module, the error
-classes, and the resources in ``restow.kube.resources``. Everything else is implementation.
+classes, the resources in ``restow.kube.resources``, and the events of a watch in ``restow.kube.watchevents``.
+Everything else is implementation.
 """
 
 import lazy_loader

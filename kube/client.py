@@ -19,13 +19,14 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from importlib import metadata
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import aiohttp
+import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
-from restow.kube.cluster import PatchType, Reply
+from restow.kube.cluster import Cluster, Reply, Request
 from restow.kube.credentials import ConnectionSettings, Credentials, load_connection
 from restow.kube.deadlines import Deadlines
 from restow.kube.errors import (
@@ -40,12 +41,20 @@ from restow.kube.errors import (
     http_date,
 )
 from restow.kube.impersonation import Impersonation
-from restow.kube.resources import Resource
 
 _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
+_METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
 _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -101,7 +110,7 @@ async def connect(
         await credentials.close()
 
 
-class HttpCluster:
+class HttpCluster(Cluster):
     """A ``Cluster`` over HTTPS, made by ``connect``; the tasks of one event loop can share it."""
 
     def __init__(
@@ -144,23 +153,6 @@ class HttpCluster:
     def default_namespace(self) -> str:
         return self._credentials.held.namespace
 
-    async def get(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        metadata_only: bool = False,
-        cached: bool = False,
-    ) -> Reply:
-        target = resource.describe(namespace, name)
-        accept = _METADATA if metadata_only else _JSON
-        params = {"resourceVersion": "0"} if cached else None
-        return await self._request("GET", resource.path(namespace, name), "get", target, accept=accept, params=params)
-
-    async def discover(self, path: str) -> Reply:
-        return await self._request("GET", path, "get", path)
-
     @asynccontextmanager
     async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[HttpCluster]:
         def there(connection: ConnectionSettings) -> ConnectionSettings:
@@ -174,140 +166,63 @@ class HttpCluster:
         finally:
             await cluster.close()
 
-    async def list_page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        target = resource.describe(namespace)
-        accept = _METADATA_LIST if metadata_only else _JSON
-        return await self._request("GET", resource.path(namespace), "list", target, accept=accept, params=params)
+    async def send(self, request: Request) -> Reply:
+        target = request.target
 
-    async def table_page(
-        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        target = resource.describe(namespace)
-        return await self._request("GET", resource.path(namespace), "list", target, accept=_TABLE, params=params)
+        async def attempt(connection: ConnectionSettings) -> Reply:
+            with PlainErrors(request.verb, target, connection.host), self._deadlines.within():
+                async with await self._begin(connection, request, self._timeout) as response:
+                    answer = await response.read()
+                    status, said = response.status, response.headers
+            if _log.isEnabledFor(logging.DEBUG):
+                _log.debug("%s %s: %d, %d bytes", request.verb, target, status, len(answer))
+            if not 200 <= status < 300:
+                raise api_error(status=status, body=answer, headers=said, verb=request.verb, target=target)
+            if _STATUS.match(answer) and (failure := failure_in(answer)) is not None:
+                msg = f"{request}: {connection.host} answered with success, and in it with a failure: {failure}"
+                raise BadReply(msg)
+            return Reply(answer, _date(said.get("Date")), _warnings(said))
 
-    async def create(
-        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        target = resource.describe(namespace)
-        return await self._request("POST", resource.path(namespace), "create", target, body=body, params=params)
-
-    async def replace(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-    ) -> Reply:
-        target = resource.describe(namespace, name, subresource)
-        path = resource.path(namespace, name, subresource)
-        return await self._request("PUT", path, "update", target, body=body, params=params)
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        patch_type: PatchType,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        return await self._request(
-            "PATCH",
-            resource.path(namespace, name, subresource),
-            "patch",
-            resource.describe(namespace, name, subresource),
-            accept=_METADATA if metadata_only else _JSON,
-            params=params,
-            body=body,
-            content_type=patch_type.value,
-        )
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
-    ) -> Reply:
-        target = resource.describe(namespace, name)
-        return await self._request("DELETE", resource.path(namespace, name), "delete", target, body=body)
+        return await self._authorized(attempt)
 
     @asynccontextmanager
-    async def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str],
-        metadata_only: bool = False,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        target = resource.describe(namespace)
-        path, query = resource.path(namespace), {**params, "watch": "true"}
-        errors = PlainErrors("watch", target, self.host)
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        target = request.target
+        errors = PlainErrors(request.verb, target, self.host)
+        request = msgspec.structs.replace(request, params={**(request.params or {}), "watch": "true"})
 
-        async def begin(connection: ConnectionSettings) -> aiohttp.ClientResponse:
+        async def attempt(connection: ConnectionSettings) -> aiohttp.ClientResponse:
             with errors:
-                response = await self._session.get(
-                    _url(connection, path, query),
-                    headers=_headers(connection, _METADATA if metadata_only else _JSON, None),
-                    timeout=_WATCH_TIMEOUT,
-                    allow_redirects=False,
-                    **_route(connection),
-                )
+                response = await self._begin(connection, request, _WATCH_TIMEOUT)
                 if response.status == 200:
                     return response
                 async with response:
                     body = await response.read()
-            raise api_error(status=response.status, body=body, headers=response.headers, verb="watch", target=target)
+            said = response.headers
+            raise api_error(status=response.status, body=body, headers=said, verb=request.verb, target=target)
 
         # What the caller raises while it holds the watch open is the caller's: only reading is translated.
-        async with await self._authorized(begin) as response:
+        async with await self._authorized(attempt) as response:
             yield _lines(response.content, errors)
 
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        verb: str,
-        target: str,
-        *,
-        accept: str = _JSON,
-        params: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = _JSON,
-    ) -> Reply:
-        async def send(connection: ConnectionSettings) -> Reply:
-            with PlainErrors(verb, target, connection.host), self._deadlines.within():
-                async with self._session.request(
-                    method,
-                    _url(connection, path, params),
-                    headers=_headers(connection, accept, None if body is None else content_type),
-                    data=body,
-                    timeout=self._timeout,
-                    allow_redirects=False,
-                    **_route(connection),
-                ) as response:
-                    answer = await response.read()
-                    status, said = response.status, response.headers
-            if _log.isEnabledFor(logging.DEBUG):
-                _log.debug("%s %s: %d, %d bytes", verb, target, status, len(answer))
-            if not 200 <= status < 300:
-                raise api_error(status=status, body=answer, headers=said, verb=verb, target=target)
-            if _STATUS.match(answer) and (failure := failure_in(answer)) is not None:
-                msg = f"{verb} {target}: {connection.host} answered with success, and in it with a failure: {failure}"
-                raise BadReply(msg)
-            return Reply(answer, _date(said.get("Date")), _warnings(said))
+    async def _begin(
+        self, connection: ConnectionSettings, request: Request, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send the request, and return the response as soon as its headers are there.
 
-        return await self._authorized(send)
+        TLS is a parameter of each request, because a renewed client certificate needs new connections.
+        """
+        return await self._session.request(
+            _METHODS[request.verb],
+            _url(connection, request),
+            headers=_headers(connection, request),
+            data=request.body,
+            timeout=timeout,
+            allow_redirects=False,
+            ssl=connection.tls if connection.tls is not None else False,
+            server_hostname=connection.server_hostname,
+            proxy=connection.proxy,
+        )
 
     async def _authorized(self, send: Callable[[ConnectionSettings], Awaitable[_T]]) -> _T:
         """Send; after a 401, renew the credentials and send once more.
@@ -325,9 +240,9 @@ class HttpCluster:
         return connection if self._aside is None else self._aside(connection)
 
 
-def _url(connection: ConnectionSettings, path: str, params: Mapping[str, str] | None) -> URL:
-    query = f"?{_query(tuple(params.items()))}" if params else ""
-    return URL(f"{connection.host}{path}{query}", encoded=True)
+def _url(connection: ConnectionSettings, request: Request) -> URL:
+    query = f"?{_query(tuple(request.params.items()))}" if request.params else ""
+    return URL(f"{connection.host}{request.path}{query}", encoded=True)
 
 
 @lru_cache(maxsize=16)
@@ -336,24 +251,24 @@ def _query(params: tuple[tuple[str, str], ...]) -> str:
     return URL().with_query(dict(params)).raw_query_string
 
 
-def _route(connection: ConnectionSettings) -> dict[str, Any]:
-    """Return how to reach the server, per request: a renewed client certificate opens new connections."""
-    return {
-        "ssl": connection.tls if connection.tls is not None else False,
-        "server_hostname": connection.server_hostname,
-        "proxy": connection.proxy,
-    }
-
-
-def _headers(connection: ConnectionSettings, accept: str, content_type: str | None) -> Mapping[str, str]:
-    headers = {"Accept": accept}
-    if content_type is not None:
-        headers["Content-Type"] = content_type
+def _headers(connection: ConnectionSettings, request: Request) -> Mapping[str, str]:
+    headers = {"Accept": _accepted(request)}
+    if request.body is not None:
+        headers["Content-Type"] = request.patch_type.value if request.patch_type is not None else _JSON
     if connection.authorization is not None:
         headers["Authorization"] = connection.authorization
     if connection.impersonation:
         return CIMultiDict([*headers.items(), *connection.impersonation])  # a header for each group
     return headers
+
+
+def _accepted(request: Request) -> str:
+    """Return the media type of the wanted reply."""
+    if request.as_table:
+        return _TABLE
+    if not request.metadata_only:
+        return _JSON
+    return _METADATA_LIST if request.verb == "list" else _METADATA
 
 
 async def _lines(content: aiohttp.StreamReader, errors: PlainErrors) -> AsyncIterator[bytes]:

@@ -8,12 +8,12 @@ instead (``restow.kube.listwatch``).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Cluster, Reply, Request
 from restow.kube.errors import BadReply, Gone
 from restow.kube.resources import Resource
 
@@ -36,7 +36,6 @@ class _ListPage(msgspec.Struct, frozen=True):
 
 
 _Page = TypeVar("_Page", bound=_ListPage)
-_Ask: TypeAlias = Callable[[dict[str, str]], Awaitable[Reply]]
 
 
 class ObjectList(_ListPage, Generic[_T], frozen=True):
@@ -127,7 +126,8 @@ async def list_typed_pages(
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    async for page in _pages(_ask_for_objects(cluster, resource, namespace, metadata_only), decoder, limit, params):
+    request = Request("list", resource, namespace=namespace, params=params, metadata_only=metadata_only)
+    async for page in _pages(cluster, request, decoder, limit):
         yield page.items or []
 
 
@@ -141,11 +141,10 @@ async def list_names(cluster: Cluster, resource: Resource) -> list[str]:
     return sorted([each.metadata.name async for page in pages for each in page])
 
 
-async def list_tables(
+def list_tables(
     cluster: Cluster,
     resource: Resource,
     decoder: msgspec.json.Decoder[Table[_T]],
-    namespace: str | None = None,
     *,
     limit: int,
     params: Mapping[str, str] | None = None,
@@ -155,72 +154,21 @@ async def list_tables(
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
     """
-
-    async def ask(asked: dict[str, str]) -> Reply:
-        return await cluster.table_page(resource, namespace, params=asked)
-
-    async for page in _pages(ask, decoder, limit, params):
-        yield page
-
-
-async def read_list_page(
-    cluster: Cluster,
-    resource: Resource,
-    decoder: msgspec.json.Decoder[ObjectList[_T]],
-    namespace: str | None = None,
-    *,
-    limit: int,
-    token: str = "",
-    params: Mapping[str, str] | None = None,
-    metadata_only: bool = False,
-) -> ObjectList[_T]:
-    """Read the page of a token, or the first page without one; replace an expired token by the server's own.
-
-    Raises:
-        KubeError: the API server refuses the request, or cannot be reached.
-    """
-    ask = _ask_for_objects(cluster, resource, namespace, metadata_only)
-    return await _read_page(ask, decoder, limit, params, token)
-
-
-async def request_list_page(cluster: Cluster, resource: Resource, *, limit: int, token: str = "") -> tuple[Reply, str]:
-    """Request a page as ``read_list_page`` does, for a caller that decodes it in more than one way.
-
-    Returns:
-        The answer, and the token of the page, which differs from ``token`` if that has expired.
-
-    Raises:
-        KubeError: the API server refuses the request, or cannot be reached.
-    """
-    return await _request_page(_ask_for_objects(cluster, resource, None, False), limit, None, token)
-
-
-def _ask_for_objects(cluster: Cluster, resource: Resource, namespace: str | None, metadata_only: bool) -> _Ask:
-    async def ask(asked: dict[str, str]) -> Reply:
-        return await cluster.list_page(resource, namespace, params=asked, metadata_only=metadata_only)
-
-    return ask
+    return _pages(cluster, Request("list", resource, params=params, as_table=True), decoder, limit)
 
 
 async def _pages(
-    ask: _Ask, decoder: msgspec.json.Decoder[_Page], limit: int, params: Mapping[str, str] | None
+    cluster: Cluster, request: Request, decoder: msgspec.json.Decoder[_Page], limit: int
 ) -> AsyncIterator[_Page]:
     token = ""
     while True:
-        page = await _read_page(ask, decoder, limit, params, token)
+        reply, token = await _request_page(cluster, request, limit, token)
+        page = reply.decode(decoder)
+        check_next(token, page.metadata.continue_)
         yield page
         token = page.metadata.continue_
         if not token:
             return
-
-
-async def _read_page(
-    ask: _Ask, decoder: msgspec.json.Decoder[_Page], limit: int, params: Mapping[str, str] | None, token: str
-) -> _Page:
-    reply, token = await _request_page(ask, limit, params, token)
-    page = reply.decode(decoder)
-    check_next(token, page.metadata.continue_)
-    return page
 
 
 def check_next(token: str, following: str) -> None:
@@ -233,12 +181,30 @@ def check_next(token: str, following: str) -> None:
         raise BadReply("the API server continues a page of a list with the same one")
 
 
-async def _request_page(ask: _Ask, limit: int, params: Mapping[str, str] | None, token: str) -> tuple[Reply, str]:
-    """Request the page of a token; return the answer, and the token that it belongs to."""
+async def request_list_page(cluster: Cluster, resource: Resource, *, limit: int, token: str = "") -> tuple[Reply, str]:
+    """Request one page, for a caller that decodes it in more than one way.
+
+    Args:
+        cluster: the API server.
+        resource: the resource of the objects.
+        limit: the number of objects per page.
+        token: the token of the page; empty for the first one.
+
+    Returns:
+        The reply, and the token of the page: the server's own in place of one that has expired.
+
+    Raises:
+        KubeError: the API server refuses the request, or cannot be reached.
+    """
+    return await _request_page(cluster, Request("list", resource), limit, token)
+
+
+async def _request_page(cluster: Cluster, request: Request, limit: int, token: str) -> tuple[Reply, str]:
     expired = 0
     while True:
+        params = {**(request.params or {}), "limit": str(limit)} | ({"continue": token} if token else {})
         try:
-            return await ask({**(params or {}), "limit": str(limit)} | ({"continue": token} if token else {})), token
+            return await cluster.send(msgspec.structs.replace(request, params=params)), token
         except Gone as error:
             expired += 1
             if not error.continue_token or expired == _EXPIRED:

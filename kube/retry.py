@@ -14,14 +14,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
-from restow.kube.cluster import Cluster, PatchType, Reply
+from restow.kube.cluster import Cluster, Reply, Request
 from restow.kube.errors import (
     ApiError,
     ConfigError,
@@ -35,7 +35,6 @@ from restow.kube.errors import (
     Unreachable,
     read_json,
 )
-from restow.kube.resources import Resource
 
 LONGEST_RETRY_AFTER_S = 60.0
 """The longest ``Retry-After`` that is obeyed, in seconds. API servers ask for seconds; a proxy or a mistake that asks
@@ -102,6 +101,8 @@ READ_PATIENCE_S = 30.0
 _BACKOFF = Backoff(first=0.5, most=15.0)
 _STARTING_S = 30.0  # after an outage, while a 403 may mean that the server has not read its RBAC rules yet
 _FORBIDDEN = 6  # tries while the server starts
+_ONCE = ("update", "patch")  # writes that have preconditions
+_NOT_CARRIED_OUT = (TooManyRequests, Unauthorized, Forbidden, CredentialsExpired)
 _SHORTEST_LOGGED = 2.0  # seconds; shorter waits are not logged
 _is_json = msgspec.json.Decoder(msgspec.Raw)
 
@@ -157,7 +158,7 @@ class _ServerState:
     starting_until: float = float("-inf")
 
 
-class RetryingCluster:
+class RetryingCluster(Cluster):
     """A ``Cluster`` that retries requests whose errors are temporary; see the module.
 
     Args:
@@ -202,23 +203,6 @@ class RetryingCluster:
         """Whether the server was unreachable a moment ago, so that it may not have read its RBAC rules yet."""
         return self._clock() < self._known.starting_until
 
-    async def get(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        metadata_only: bool = False,
-        cached: bool = False,
-    ) -> Reply:
-        target = f"get {resource.describe(namespace, name)}"
-        return await self._retry(
-            target, lambda: self.bare.get(resource, name, namespace, metadata_only=metadata_only, cached=cached)
-        )
-
-    async def discover(self, path: str) -> Reply:
-        return await self._retry(f"get {path}", lambda: self.bare.discover(path))
-
     @asynccontextmanager
     async def at(
         self, host: str = "", server_name: str = "", *, patience_s: float | None = None
@@ -231,131 +215,36 @@ class RetryingCluster:
             there._known = _ServerState(self._known.accepted, self._known.granted)
             yield there
 
-    async def list_page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        target = f"list {resource.describe(namespace)}"
-        return await self._retry(
-            target, lambda: self.bare.list_page(resource, namespace, params=params, metadata_only=metadata_only)
-        )
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """As ``Cluster.stream``, without retries: ``restow.kube.listwatch`` reconnects by its own rules."""
+        return self.bare.stream(request)
 
-    async def table_page(
-        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        target = f"list {resource.describe(namespace)}"
-        return await self._retry(target, lambda: self.bare.table_page(resource, namespace, params=params))
-
-    async def create(
-        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        target = f"create {resource.describe(namespace)}"
-        return await self._retry(target, lambda: self.bare.create(resource, body, namespace, params=params))
-
-    async def replace(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-    ) -> Reply:
-        """As ``Cluster.replace``.
+    async def send(self, request: Request) -> Reply:
+        """Send until a reply is final; NotFound of a delete may be the reply to a retry after it was carried out.
 
         Raises:
-            OutcomeUnknown: no reply shows whether the write was carried out.
+            OutcomeUnknown: no reply shows whether an update or a patch was carried out.
         """
-        target = f"update {resource.describe(namespace, name, subresource)}"
-        return await self._retry_write(
-            target, lambda: self.bare.replace(resource, name, body, namespace, subresource=subresource, params=params)
-        )
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        patch_type: PatchType,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        """As ``Cluster.patch``.
-
-        Raises:
-            OutcomeUnknown: no reply shows whether the write was carried out.
-        """
-        target = f"patch {resource.describe(namespace, name, subresource)}"
-        return await self._retry_write(
-            target,
-            lambda: self.bare.patch(
-                resource,
-                name,
-                body,
-                namespace,
-                patch_type=patch_type,
-                subresource=subresource,
-                params=params,
-                metadata_only=metadata_only,
-            ),
-        )
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
-    ) -> Reply:
-        """As ``Cluster.delete``; NotFound may be the reply to a retry after the object was deleted."""
-        target = f"delete {resource.describe(namespace, name)}"
-        return await self._retry(target, lambda: self.bare.delete(resource, name, namespace, body=body))
-
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str],
-        metadata_only: bool = False,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Cluster.watch``, without retries: ``restow.kube.listwatch`` reconnects by its own rules."""
-        return self.bare.watch(resource, namespace, params=params, metadata_only=metadata_only)
-
-    async def _retry(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
-        """Send until a reply is final."""
-        streak: _FailureStreak | None = None
+        what, once = str(request), request.verb in _ONCE
+        streaks: dict[str, _FailureStreak] = self._write_failures if once else {}
         while True:
-            try:
-                return self._accepted(what, await send())
-            except KubeError as error:
-                streak = streak or _FailureStreak(self._clock())
-                if not await self._wait(streak, error, what):
-                    raise
-
-    async def _retry_write(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
-        """Send a write with a precondition until a reply is final or its outcome is unknown."""
-        while True:
-            known, begun = self._write_failures.get(what), self._clock()
+            known, begun = streaks.get(what), self._clock()
             if known is not None and begun - known.until > self.patience_s:
-                del self._write_failures[what]  # a caller that still needs this write would have sent it again
+                del streaks[what]  # a caller that still needs this write would have sent it again
             try:
-                reply = self._accepted(what, await send())
+                reply = self._accepted(what, await self.bare.send(request))
             except KubeError as error:
-                streak = self._write_failures.setdefault(what, _FailureStreak(self._clock()))
+                streak = streaks.setdefault(what, _FailureStreak(self._clock()))
                 if not await self._wait(streak, error, what):
-                    self._write_failures.pop(what, None)
+                    streaks.pop(what, None)
                     raise
-                if not isinstance(error, (TooManyRequests, Unauthorized, Forbidden, CredentialsExpired)):
+                if once and not isinstance(error, _NOT_CARRIED_OUT):
                     message = f"no answer shows whether it was carried out ({error.said})"
-                    verb, _, target = what.partition(" ")
-                    raise OutcomeUnknown(status=409, verb=verb, target=target, message=message) from error
+                    raise OutcomeUnknown(
+                        status=409, verb=request.verb, target=request.target, message=message
+                    ) from error
             else:
-                self._write_failures.pop(what, None)
+                streaks.pop(what, None)
                 return reply
 
     def _accepted(self, what: str, reply: Reply) -> Reply:

@@ -26,7 +26,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -34,7 +34,7 @@ from typing import Any
 import msgspec
 
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.cluster import Cluster, PatchType, Reply
+from restow.kube.cluster import Cluster, Reply, Request
 from restow.kube.errors import TooDeep, api_error, first_error
 from restow.kube.listwatch import Key, Selection, key_of, watch_parts
 from restow.kube.resources import Object, Resource
@@ -260,7 +260,7 @@ _GONE = 410
 _encode = msgspec.json.Encoder().encode
 
 
-class Informer:
+class Informer(Cluster):
     """A ``Cluster`` that answers lists and watches of some resources from memory.
 
     ::
@@ -335,126 +335,37 @@ class Informer:
         """The namespace of the kubeconfig's context, or of the pod."""
         return self._cluster.default_namespace
 
-    async def get(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        metadata_only: bool = False,
-        cached: bool = False,
-    ) -> Reply:
-        """Read one object from the API server."""
-        return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only, cached=cached)
-
-    async def discover(self, path: str) -> Reply:
-        """Read a discovery document from the API server."""
-        return await self._cluster.discover(path)
-
     def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
         """Open the API server through a separate connection."""
         return self._cluster.at(host, server_name)
 
-    async def list_page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        """List from memory, in one page; read other resources, one namespace and selections from the API server."""
-        store = self._stores.get(resource)
-        if store is None or namespace is not None or _selects(params):
-            return await self._cluster.list_page(resource, namespace, params=params, metadata_only=metadata_only)
-        await self._synced[resource].wait()
-        items = [_view(obj, metadata_only=metadata_only) for obj in store.all()]
-        return Reply(_encode({"metadata": {"resourceVersion": store.version}, "items": items}))
+    async def send(self, request: Request) -> Reply:
+        """List from memory, in one page; send everything else to the API server.
 
-    async def table_page(
-        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        """List as a table from the API server, which has the columns."""
-        return await self._cluster.table_page(resource, namespace, params=params)
-
-    async def create(
-        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        """Create one object."""
-        return await self._cluster.create(resource, body, namespace, params=params)
-
-    async def replace(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-    ) -> Reply:
-        """Replace one object; its store has the result when this returns."""
-        reply = await self._cluster.replace(resource, name, body, namespace, subresource=subresource, params=params)
-        self._apply_write(resource, reply, params)
+        The store has the result of an update or a patch when this returns, unless the reply has only the metadata.
+        """
+        resource = request.resource
+        if resource is None or (store := self._stores.get(resource)) is None:
+            return await self._cluster.send(request)
+        if request.verb == "list" and not request.as_table and _is_whole(request):
+            await self._synced[resource].wait()
+            items = [_view(obj, request) for obj in store.all()]
+            return Reply(_encode({"metadata": {"resourceVersion": store.version}, "items": items}))
+        reply = await self._cluster.send(request)
+        stored = request.verb in ("update", "patch") and "dryRun" not in (request.params or {})
+        if stored and not request.metadata_only and store.apply_write(reply.json()):
+            self._notify(resource)
         return reply
 
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        patch_type: PatchType,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        """Patch one object; its store has the result when this returns, unless ``metadata_only``."""
-        reply = await self._cluster.patch(
-            resource,
-            name,
-            body,
-            namespace,
-            patch_type=patch_type,
-            subresource=subresource,
-            params=params,
-            metadata_only=metadata_only,
-        )
-        if not metadata_only:
-            self._apply_write(resource, reply, params)
-        return reply
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
-    ) -> Reply:
-        """Delete one object."""
-        return await self._cluster.delete(resource, name, namespace, body=body)
-
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str],
-        metadata_only: bool = False,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Watch the stores; watch other resources, one namespace and selections on the API server."""
-        if resource not in self._stores or namespace is not None or _selects(params):
-            return self._cluster.watch(resource, namespace, params=params, metadata_only=metadata_only)
-        return self._watch(resource, params, metadata_only=metadata_only)
+        resource = request.resource
+        if resource is None or resource not in self._stores or not _is_whole(request):
+            return self._cluster.stream(request)
+        return aclosing(self._lines(resource, request))
 
-    @asynccontextmanager
-    async def _watch(
-        self, resource: Resource, params: Mapping[str, str], *, metadata_only: bool
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        async with aclosing(self._lines(resource, params, metadata_only=metadata_only)) as lines:
-            yield lines
-
-    async def _lines(
-        self, resource: Resource, params: Mapping[str, str], *, metadata_only: bool
-    ) -> AsyncGenerator[bytes, None]:
-        store, loop = self._stores[resource], asyncio.get_running_loop()
+    async def _lines(self, resource: Resource, request: Request) -> AsyncGenerator[bytes, None]:
+        store, params, loop = self._stores[resource], request.params or {}, asyncio.get_running_loop()
         end = loop.time() + float(params["timeoutSeconds"])
         try:
             position = store.since(params["resourceVersion"])
@@ -462,17 +373,11 @@ class Informer:
                 changed = self._changed[resource]
                 changes, position = list(store.changes(position)), store.position
                 for change in changes:
-                    yield _line(change, metadata_only=metadata_only)
+                    yield _encode({"type": change.type, "object": _view(change.obj, request)})
                 if store.position == position and not await _wait_for_change(changed, end):
                     return
         except TooOld as error:
-            target = resource.describe()
-            raise api_error(status=_GONE, body=b"", headers={}, verb="watch", target=target) from error
-
-    def _apply_write(self, resource: Resource, reply: Reply, params: Mapping[str, str] | None) -> None:
-        store = self._stores.get(resource)
-        if store is not None and "dryRun" not in (params or {}) and store.apply_write(reply.json()):
-            self._notify(resource)
+            raise api_error(status=_GONE, body=b"", headers={}, verb="watch", target=request.target) from error
 
 
 async def _wait_for_change(changed: asyncio.Event, end: float) -> bool:
@@ -485,13 +390,10 @@ async def _wait_for_change(changed: asyncio.Event, end: float) -> bool:
     return True
 
 
-def _selects(params: Mapping[str, str] | None) -> bool:
-    return bool(params) and not {"labelSelector", "fieldSelector"}.isdisjoint(params or ())
+def _is_whole(request: Request) -> bool:
+    """Whether a list or watch is of all objects: of all namespaces, and without a selector."""
+    return request.namespace is None and {"labelSelector", "fieldSelector"}.isdisjoint(request.params or ())
 
 
-def _view(obj: Mapping[str, object], *, metadata_only: bool) -> Mapping[str, object]:
-    return {"metadata": obj["metadata"]} if metadata_only else obj
-
-
-def _line(change: StoreChange, *, metadata_only: bool) -> bytes:
-    return _encode({"type": change.type, "object": _view(change.obj, metadata_only=metadata_only)})
+def _view(obj: Object, request: Request) -> Object:
+    return {"metadata": obj["metadata"]} if request.metadata_only else obj

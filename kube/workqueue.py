@@ -4,9 +4,8 @@
 - One worker at a time has a key; a key that is added meanwhile waits again after ``done``.
 - A failed key waits with exponential back-off until ``forget``.
 
-``WorkSchedule`` keeps these rules without I/O; ``WorkQueue`` waits for it. Any number of workers of one event loop may
-wait in ``get``. Closing wakes them all and drops the waiting keys: a level-triggered controller lists everything again
-when it starts.
+Any number of workers of one event loop may wait in ``get``. Closing wakes them all and drops the waiting keys: a
+level-triggered controller lists everything again when it starts.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ from restow.kube.retry import Backoff
 _K = TypeVar("_K", bound=Hashable)
 
 RETRY_BACKOFF = Backoff(first=0.1, most=300.0)
+
+_SLACK = 64  # outdated heap entries that are tolerated before a clean-up
 
 
 class QueueClosed(Exception):
@@ -46,9 +47,16 @@ class WorkQueue(Generic[_K]):
         clock: Clock = SYSTEM_CLOCK,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._schedule: WorkSchedule[_K] = WorkSchedule(backoff)
+        self._backoff = backoff
         self._clock = clock
         self._chance = chance
+        self._waiting: dict[_K, tuple[float, int]] = {}
+        self._busy: set[_K] = set()
+        self._again: dict[_K, float] = {}
+        self._failures: dict[_K, int] = {}
+        # An entry is valid only if _waiting has the same time: moving a key forward leaves its old entry in the heap.
+        self._heap: list[tuple[float, int, _K]] = []
+        self._order = count()
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -56,12 +64,12 @@ class WorkQueue(Generic[_K]):
 
     def __len__(self) -> int:
         """The number of waiting keys, due or not."""
-        return len(self._schedule)
+        return len(self._waiting)
 
     @property
     def busy(self) -> int:
         """The number of keys that workers have."""
-        return self._schedule.busy
+        return len(self._busy)
 
     def add(self, key: _K) -> None:
         """Add a key that is due now."""
@@ -69,22 +77,40 @@ class WorkQueue(Generic[_K]):
 
     def add_after(self, key: _K, seconds: float) -> None:
         """Add a key that is due in some seconds; an earlier due time is kept."""
-        self._schedule.add(key, self._clock.monotonic() + max(0.0, seconds))
+        self._add_at(key, self._clock.monotonic() + max(0.0, seconds))
         self._changed.set()
 
     def retry(self, key: _K, *, at_least: float = 0.0) -> float:
         """Count a failure of a key, add it after its back-off (or ``at_least`` seconds), and return the delay."""
-        delay = self._schedule.retry(key, self._clock.monotonic(), self._chance(), at_least=at_least)
-        self._changed.set()
+        self._failures[key] = self.failures(key) + 1
+        delay = self._backoff.delay(self._failures[key], self._chance(), at_least)
+        self.add_after(key, delay)
         return delay
 
     def forget(self, key: _K) -> None:
-        """Reset the back-off of a key."""
-        self._schedule.forget(key)
+        """Reset the back-off of a key that succeeded or is gone."""
+        self._failures.pop(key, None)
 
     def failures(self, key: _K) -> int:
         """Return how many times in a row a key has failed."""
-        return self._schedule.failures(key)
+        return self._failures.get(key, 0)
+
+    def next_due(self) -> float | None:
+        """Return when the next key is due, or None if none waits."""
+        while self._heap and not self._counts(self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def take(self) -> _K | None:
+        """Return the key that has been due longest, or None if none is due; call ``done`` with it afterwards."""
+        due = self.next_due()
+        if due is None or due > self._clock.monotonic():
+            return None
+        _, _, key = heapq.heappop(self._heap)
+        del self._waiting[key]
+        self._busy.add(key)
+        self._idle.clear()
+        return key
 
     async def get(self) -> _K:
         """Wait for the next due key; call ``done`` with it afterwards.
@@ -93,20 +119,23 @@ class WorkQueue(Generic[_K]):
             QueueClosed: the queue is closed.
         """
         while not self._closed:
-            now = self._clock.monotonic()
-            key = self._schedule.take(now)
-            if key is not None:
-                self._idle.clear()
+            if (key := self.take()) is not None:
                 return key
-            due = self._schedule.next_due()
-            await self._change(None if due is None else due - now)
+            due = self.next_due()
+            await self._change(None if due is None else due - self._clock.monotonic())
         msg = "the queue is closed"
         raise QueueClosed(msg)
 
     def done(self, key: _K) -> None:
-        """Return a key that ``get`` handed out to the queue; if it was added meanwhile, it waits again."""
-        self._schedule.done(key)
-        if self._schedule.busy == 0:
+        """Return a key that was taken to the queue; if it was added meanwhile, it waits again.
+
+        Raises:
+            KeyError: the key was not taken.
+        """
+        self._busy.remove(key)
+        if key in self._again:
+            self._add_at(key, self._again.pop(key))
+        if not self._busy:
             self._idle.set()
         self._changed.set()
 
@@ -121,7 +150,7 @@ class WorkQueue(Generic[_K]):
 
     async def _change(self, seconds: float | None) -> None:
         """Wait for ``add``, ``done`` or ``close``, or for some seconds."""
-        # There is no await between reading the schedule and this line, so no change is missed.
+        # There is no await between reading the waiting keys and this line, so no change is missed.
         self._changed.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -129,34 +158,7 @@ class WorkQueue(Generic[_K]):
         except TimeoutError:
             pass
 
-
-_SLACK = 64  # outdated heap entries that are tolerated before a clean-up
-
-
-class WorkSchedule(Generic[_K]):
-    """The waiting keys and those that workers have. Times are seconds of one monotonic clock."""
-
-    def __init__(self, backoff: Backoff) -> None:
-        self._backoff = backoff
-        self._waiting: dict[_K, tuple[float, int]] = {}
-        self._busy: set[_K] = set()
-        self._again: dict[_K, float] = {}
-        self._failures: dict[_K, int] = {}
-        # An entry is valid only if _waiting has the same time: moving a key forward leaves its old entry in the heap.
-        self._heap: list[tuple[float, int, _K]] = []
-        self._order = count()
-
-    def __len__(self) -> int:
-        """The number of waiting keys, due or not."""
-        return len(self._waiting)
-
-    @property
-    def busy(self) -> int:
-        """The number of keys that workers have."""
-        return len(self._busy)
-
-    def add(self, key: _K, due: float) -> None:
-        """Add a key that is due at a time."""
+    def _add_at(self, key: _K, due: float) -> None:
         if key in self._busy:
             self._again[key] = min(due, self._again.get(key, due))
         elif key not in self._waiting or due < self._waiting[key][0]:
@@ -164,47 +166,6 @@ class WorkSchedule(Generic[_K]):
             self._waiting[key] = (due, order)
             heapq.heappush(self._heap, (due, order, key))
             self._drop_outdated()
-
-    def take(self, now: float) -> _K | None:
-        """Return the key that has been due longest, or None if none is due; call ``done`` with it afterwards."""
-        due = self.next_due()
-        if due is None or due > now:
-            return None
-        _, _, key = heapq.heappop(self._heap)
-        del self._waiting[key]
-        self._busy.add(key)
-        return key
-
-    def done(self, key: _K) -> None:
-        """Mark a taken key as done.
-
-        Raises:
-            KeyError: the key was not taken.
-        """
-        self._busy.remove(key)
-        if key in self._again:
-            self.add(key, self._again.pop(key))
-
-    def next_due(self) -> float | None:
-        """Return when the next key is due, or None if none waits."""
-        while self._heap and not self._counts(self._heap[0]):
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def retry(self, key: _K, now: float, chance: float, *, at_least: float = 0.0) -> float:
-        """Count a failure of a key, add it after its back-off (or ``at_least`` seconds), and return the delay."""
-        self._failures[key] = self.failures(key) + 1
-        delay = self._backoff.delay(self._failures[key], chance, at_least)
-        self.add(key, now + delay)
-        return delay
-
-    def forget(self, key: _K) -> None:
-        """Reset the back-off of a key that succeeded or is gone."""
-        self._failures.pop(key, None)
-
-    def failures(self, key: _K) -> int:
-        """Return how many times in a row a key has failed."""
-        return self._failures.get(key, 0)
 
     def _counts(self, entry: tuple[float, int, _K]) -> bool:
         return self._waiting.get(entry[2]) == entry[:2]

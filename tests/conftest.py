@@ -18,11 +18,11 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from restow.controlplane.binaries import find_binaries
 from tests.logs import logging_restored
 
 os.environ.setdefault("RESTOW_SETTLE", "5")
@@ -42,8 +42,27 @@ settings.register_profile("nightly", max_examples=10_000, derandomize=False, pri
 settings.load_profile(PROFILE)
 
 
-LONGEST = ("test_pages.py", "test_faults.py", "test_smoke.py", "test_peers.py", "test_gardener.py", "test_histories.py")
+LONGEST = (
+    "test_pages.py",
+    "test_smoke.py",
+    "test_faults.py",
+    "test_histories.py",
+    "test_unlistable.py",
+    "test_doctor.py",
+    "test_golden.py",
+)
 """Files that take minutes. Begun last, one process would work on them while the others have nothing left to do."""
+
+SHARED = frozenset(("test_smoke.py",))
+"""Those of them whose tests are shared one by one. Pages are not: several of them serve at the default port."""
+
+LONGEST_TESTS = (
+    "test_quick_run",
+    "test_a_page_does_what_it_says[README.md]",
+    "test_a_page_does_what_it_says[docs/howto/write-conversions.md]",
+    "test_quick_run_of_rules",
+)
+"""Tests of those that take more than a minute and a half, which begin first."""
 
 KILLING = frozenset(
     (
@@ -74,13 +93,26 @@ def kills(path: Path) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files, let the nightly run take its time, and have what is left open fail a test."""
     order = {name: position for position, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    items.sort(key=lambda item: (order.get(item.path.name, len(order)), item.name not in LONGEST_TESTS))
     for item in items:
         if PROFILE != "default":
             item.add_marker(pytest.mark.timeout(0))
         if not kills(item.path) and item.get_closest_marker("apiserver") is None:
             # First among the marks, so that a test can say by one of its own what it leaves open, and why.
             item.add_marker(pytest.mark.filterwarnings("error::ResourceWarning"), append=False)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a process whole files, but for SHARED, whose tests the processes share."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Shared(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if Path(file).name in SHARED else file
+
+    return Shared(config, log)
 
 
 def pytest_collection_finish() -> None:
@@ -100,6 +132,8 @@ def _nothing_left_to_later_tests(request: pytest.FixtureRequest) -> Iterator[Non
 @pytest.fixture(scope="session")
 def server_minor(kubeconfig: Path) -> tuple[int, int]:
     """The minor of the API server under test, as it says itself."""
+    from restow.controlplane.binaries import find_binaries  # it takes aiohttp, half of the start of a pure test
+
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         kubectl = runner.run(find_binaries(("kubectl",)))["kubectl"]
     command = [str(kubectl), "--kubeconfig", str(kubeconfig), "version", "-o", "json"]

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 TREE = ROOT / ".cache" / "mutants" / "tree"
 ROOMS = ("cloudprofile", "controlplane", "conversion", "crds", "kube", "migrator")
-COPIED = ("benchmarks", "deploy", "docs", "tests")
+COPIED = ("benchmarks", "deploy", "docs", "hack", "tests")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ TARGETS = {
         ],
     ),
     "prune": Target(
-        ["migrator/run/prune.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
+        ["migrator/run/end.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
         [
             "tests/migrator/run",
             "tests/migrator/decide/test_proof.py",
@@ -57,7 +57,7 @@ TARGETS = {
         [
             "tests/migrator/decide/test_attempts.py",
             "tests/migrator/decide/test_errortable.py",
-            "tests/migrator/requests/test_reviewer.py",
+            "tests/migrator/requests/test_webhook_reviewer.py",
         ],
     ),
     "decide": Target(

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from restow.cloudprofile.admission.guard import GuardedStep
-from restow.cloudprofile.admission.profiles import (
+from restow.cloudprofile.admission.guard import GuardedStep, Responder
+from restow.cloudprofile.admission.steps import (
+    CompleteShoot,
     RestoreHidden,
     SyncCapabilities,
+    SyncShootReference,
     ValidateCloudProfile,
     ValidateNamespacedCloudProfile,
+    ValidateShoot,
     WarnOldClient,
 )
-from restow.cloudprofile.admission.responses import Responder
-from restow.cloudprofile.admission.shoots import CompleteShoot, SyncShootReference, ValidateShoot
 from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, OLD, SHOOT, resource_of
 from restow.conversion import Graph
 from restow.conversion.certificates.wiring.documents import configuration_document, webhook_document, webhook_rule

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.cloudprofile.maintenance.report import WINDOW_CONDITION
+from restow.cloudprofile.maintenance.plan import WINDOW_CONDITION
 from restow.cloudprofile.maintenance.schedule import OPERATION_ANNOTATION
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,

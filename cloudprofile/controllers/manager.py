@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from restow.cloudprofile.controllers.index import ProfileIndex
-from restow.cloudprofile.controllers.maintenance import ShootMaintenance
-from restow.cloudprofile.controllers.management import ManagedVersions
-from restow.cloudprofile.controllers.status import ProfileStatus
-from restow.cloudprofile.controllers.writes import EventRecorder, Reconcile, again_if_changed
-from restow.cloudprofile.management.config import VersionManagement
+from restow.cloudprofile.controllers.reconcilers import (
+    EventRecorder,
+    ManagedVersions,
+    ProfileStatus,
+    Reconcile,
+    ShootMaintenance,
+    again_if_changed,
+)
+from restow.cloudprofile.management import VersionManagement
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     CLOUD_PROFILES,
@@ -90,38 +94,36 @@ async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: Controller
         raise first_error(failures) from None
 
 
+@dataclass(frozen=True)
 class _ControllerFactory:
     """A factory of the controllers."""
 
-    def __init__(
-        self, live: Cluster, informer: Cluster, index: ProfileIndex, clock: Clock, options: ControllerOptions
-    ) -> None:
-        self._live = live
-        self._informer = informer
-        self._index = index
-        self._clock = clock
-        self._options = options
+    live: Cluster
+    informer: Cluster
+    index: ProfileIndex
+    clock: Clock
+    options: ControllerOptions
 
     def controllers(self) -> list[Controller]:
         """Return the controllers that the options enable."""
         made = [self._profiles(), self._namespaced()]
-        if self._options.management is not None:
-            made.append(self._management(self._options.management))
-        if self._options.maintenance:
+        if self.options.management is not None:
+            made.append(self._management(self.options.management))
+        if self.options.maintenance:
             made.append(self._maintenance())
         return made
 
     def _profiles(self) -> Controller:
         sources = (
-            Source(Selection(NAMESPACED_CLOUD_PROFILES), self._index.keys_of_deleted_parent),
-            Source(Selection(SHOOTS), partial(self._index.keys_of_deleted_profile, CLOUD_PROFILE)),
+            Source(Selection(NAMESPACED_CLOUD_PROFILES), self.index.keys_of_deleted_parent),
+            Source(Selection(SHOOTS), partial(self.index.keys_of_deleted_profile, CLOUD_PROFILE)),
         )
         return self._controller("cloudprofile", CLOUD_PROFILES, self._status(CLOUD_PROFILE), *sources)
 
     def _namespaced(self) -> Controller:
         sources = (
-            Source(Selection(CLOUD_PROFILES), self._index.keys_of_children),
-            Source(Selection(SHOOTS), partial(self._index.keys_of_deleted_profile, NAMESPACED_CLOUD_PROFILE)),
+            Source(Selection(CLOUD_PROFILES), self.index.keys_of_children),
+            Source(Selection(SHOOTS), partial(self.index.keys_of_deleted_profile, NAMESPACED_CLOUD_PROFILE)),
         )
         reconcile = self._status(NAMESPACED_CLOUD_PROFILE)
         return self._controller("namespacedcloudprofile", NAMESPACED_CLOUD_PROFILES, reconcile, *sources)
@@ -129,48 +131,48 @@ class _ControllerFactory:
     def _management(self, config: VersionManagement) -> Controller:
         name = "version-management"
         managed = ManagedVersions(
-            config,
-            applies=self._options.applies_management,
-            informer=self._informer,
-            index=self._index,
+            config=config,
+            applies=self.options.applies_management,
+            informer=self.informer,
+            index=self.index,
             recorder=self._recorder(name),
-            now=self._clock.now,
-            refused=self._options.refused,
+            now=self.clock.now,
+            refused=self.options.refused,
         )
         return self._controller(name, CLOUD_PROFILES, managed.reconcile)
 
     def _maintenance(self) -> Controller:
         name = "shoot-maintenance"
         maintenance = ShootMaintenance(
-            informer=self._informer, index=self._index, recorder=self._recorder(name), now=self._clock.now
+            informer=self.informer, index=self.index, recorder=self._recorder(name), now=self.clock.now
         )
         return self._controller(name, SHOOTS, maintenance.reconcile)
 
     def _status(self, kind: str) -> Reconcile:
         status = ProfileStatus(
-            kind,
-            informer=self._informer,
-            live=self._live,
-            index=self._index,
+            kind=kind,
+            informer=self.informer,
+            live=self.live,
+            index=self.index,
             recorder=self._recorder(kind.lower()),
-            now=self._clock.now,
+            now=self.clock.now,
         )
         return status.reconcile
 
     def _recorder(self, controller: str) -> EventRecorder:
-        return EventRecorder(self._live, f"restow-{controller}", self._options.identity, self._clock)
+        return EventRecorder(self.live, f"restow-{controller}", self.options.identity, self.clock)
 
     def _controller(self, name: str, resource: Resource, reconcile: Reconcile, *sources: Source) -> Controller:
         return Controller(
-            self._informer,
+            self.informer,
             resource,
             again_if_changed(resource, reconcile),
             name=name,
             sources=sources,
-            workers=self._options.workers,
-            resync=self._options.resync,
-            grace=self._options.grace,
-            hook=self._options.hook,
-            clock=self._clock,
-            chance=self._options.chance,
+            workers=self.options.workers,
+            resync=self.options.resync,
+            grace=self.options.grace,
+            hook=self.options.hook,
+            clock=self.clock,
+            chance=self.options.chance,
         )

@@ -9,11 +9,14 @@ For v1beta1, time passes only by the status: its reconciler writes the classific
 down-conversion reads it. So conversion needs no clock, and up-conversion needs no status.
 """
 
-from restow.cloudprofile.conversions.displaced import with_displaced
 from restow.cloudprofile.conversions.kinds import graph, registry
-from restow.cloudprofile.conversions.unclassified import unclassified
-from restow.cloudprofile.conversions.unseen import with_unseen
-from restow.cloudprofile.conversions.warnings import edit_warnings, unseen_warning
+from restow.cloudprofile.conversions.oldclients import (
+    edit_warnings,
+    unclassified,
+    unseen_warning,
+    with_displaced,
+    with_unseen,
+)
 
 __all__ = [
     "edit_warnings",

@@ -30,7 +30,7 @@ from restow.cloudprofile.conversions.lifecycle import (
     reappeared_override,
     reappeared_version,
 )
-from restow.cloudprofile.objects import CLOUD_PROFILE
+from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, OLD
 from restow.conversion import ABSENT, Graph, Registry, rules
 from restow.crds import Crd
 
@@ -129,31 +129,27 @@ def _to_both(reference: Any) -> dict[str, Any]:
     return {_REFERENCE: reference}
 
 
-_GROUP: Final = "core.gardener.cloud"
-_OLD: Final = "v1beta1"
-_HUB: Final = "v1beta2"
-
 #: A profile has hundreds of versions, and the stash keeps about 350 bytes of each: up to the limit of all annotations.
 _BUDGET: Final = 250 * 1024
 
 registry = Registry()
 
-_profile = registry.kind(_GROUP, "CloudProfile", hub=_HUB, stash_budget=_BUDGET)
-_namespaced = registry.kind(_GROUP, "NamespacedCloudProfile", hub=_HUB, stash_budget=_BUDGET)
-_shoot = registry.kind(_GROUP, "Shoot", hub=_HUB)
+_profile = registry.kind(GROUP, "CloudProfile", hub=HUB, stash_budget=_BUDGET)
+_namespaced = registry.kind(GROUP, "NamespacedCloudProfile", hub=HUB, stash_budget=_BUDGET)
+_shoot = registry.kind(GROUP, "Shoot", hub=HUB)
 
 
-@_profile.spoke(_OLD)
+@_profile.spoke(OLD)
 def _profile_rules() -> list[rules.Rule]:
     return versions_of("spec")
 
 
-@_namespaced.spoke(_OLD)
+@_namespaced.spoke(OLD)
 def _namespaced_rules() -> list[rules.Rule]:
     return [*overrides_of("spec"), *versions_of("status.cloudProfileSpec")]
 
 
-@_shoot.spoke(_OLD)
+@_shoot.spoke(OLD)
 def _shoot_rules() -> list[rules.Rule]:
     return profile_reference()
 

@@ -18,7 +18,7 @@ An edit of the plain fields, if a stash holds the lifecycle:
 - a classification that the lifecycle lacks becomes the leading stage, without a start, and the stored stages that rank
   later follow;
 - an expiration added, moved or removed adds, moves or removes the ``expired`` stage, and stages that would start after
-  it are removed; ``restow.cloudprofile.conversions.displaced`` restores them once the expiration is later or gone;
+  it are removed; ``restow.cloudprofile.conversions.oldclients`` restores them once the expiration is later or gone;
 - a field that equals the shown one changes nothing.
 
 ``edit_warnings`` warns the client if the result may differ from what it expects.

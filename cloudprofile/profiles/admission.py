@@ -16,16 +16,17 @@ and has the third, because provider extensions take images from the provider's c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec
 
+from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.findings import Remark, ValidationVerdict, ValidationWarning, invalid, verdict
-from restow.cloudprofile.objects import Object, VersionKey, is_deleting, parent_of, spec_of
+from restow.cloudprofile.objects import Object, VersionKey, is_deleting, keeps_spec, parent_of, spec_of
 from restow.cloudprofile.profiles import protection, requirements
-from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.profiles.inheritance import check_against_parent
-from restow.cloudprofile.validation import (
+from restow.cloudprofile.validation.profiles import (
     missing_sections,
     validate,
     validate_namespaced,
@@ -33,7 +34,20 @@ from restow.cloudprofile.validation import (
     validate_update,
 )
 
+_P = ParamSpec("_P")
 
+
+def _judged(rules: Callable[_P, Iterator[Remark]]) -> Callable[_P, ValidationVerdict]:
+    """Return a function that collects the remarks of rules, each once."""
+
+    @functools.wraps(rules)
+    def judged(*args: _P.args, **kwargs: _P.kwargs) -> ValidationVerdict:
+        return verdict(dict.fromkeys(rules(*args, **kwargs)))
+
+    return judged
+
+
+@_judged
 def judge(
     new: Object,
     old: Object | None,
@@ -42,7 +56,7 @@ def judge(
     shoots: Iterable[Object],
     now: datetime,
     unclassified: Collection[VersionKey] = (),
-) -> ValidationVerdict:
+) -> Iterator[Remark]:
     """Return the verdict on a CloudProfile.
 
     Args:
@@ -52,21 +66,10 @@ def judge(
         shoots: Shoots, at least all that use the profile or one of its children.
         now: the time.
         unclassified: versions of ``new`` whose stage ``supported`` its author did not write
-            (``restow.cloudprofile.conversions.unclassified``).
+            (``restow.cloudprofile.conversions.oldclients``).
     """
-    if old is not None and spec_of(new) == spec_of(old):
-        return ValidationVerdict()
-    return verdict(dict.fromkeys(_remarks(new, old, children, shoots, now, unclassified)))
-
-
-def _remarks(
-    new: Object,
-    old: Object | None,
-    children: Iterable[Object],
-    shoots: Iterable[Object],
-    now: datetime,
-    unclassified: Collection[VersionKey],
-) -> Iterator[Remark]:
+    if keeps_spec(new, old):
+        return
     spec = defaulted(spec_of(new))
     profile = {**new, "spec": spec}
     tolerated = set(missing_sections(spec))
@@ -88,6 +91,7 @@ def _as_warning(remark: Remark) -> ValidationWarning:
     return ValidationWarning(remark.field, f"{remark.detail}: Gardener refuses a profile without it")
 
 
+@_judged
 def judge_namespaced(
     new: Object,
     old: Object | None,
@@ -96,7 +100,7 @@ def judge_namespaced(
     shoots: Iterable[Object],
     now: datetime,
     unclassified: Collection[VersionKey] = (),
-) -> ValidationVerdict:
+) -> Iterator[Remark]:
     """Return the verdict on a NamespacedCloudProfile; ``needed_verbs`` returns the verbs that the change needs.
 
     Args:
@@ -107,19 +111,8 @@ def judge_namespaced(
         now: the time.
         unclassified: versions of the parent whose stage ``supported`` its author did not write.
     """
-    if old is not None and spec_of(new) == spec_of(old):
-        return ValidationVerdict()
-    return verdict(dict.fromkeys(_namespaced_remarks(new, old, parent, shoots, now, unclassified)))
-
-
-def _namespaced_remarks(
-    new: Object,
-    old: Object | None,
-    parent: Object | None,
-    shoots: Iterable[Object],
-    now: datetime,
-    unclassified: Collection[VersionKey],
-) -> Iterator[Remark]:
+    if keeps_spec(new, old):
+        return
     static = [*(validate_namespaced(new) if old is None else validate_namespaced_update(new, old))]
     if not spec_of(new).get("parent"):
         yield ValidationWarning(

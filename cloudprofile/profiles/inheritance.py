@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
-from restow.cloudprofile.capabilities import Definitions, definitions_of, in_form_of
+from restow.cloudprofile.capabilities import Definitions, defaulted, defaulted_image_version, definitions_of, in_form_of
 from restow.cloudprofile.findings import Remark, ValidationFinding, ValidationWarning, forbidden, invalid, required
 from restow.cloudprofile.objects import (
     Object,
@@ -32,13 +32,14 @@ from restow.cloudprofile.objects import (
     image_versions,
     kubernetes_versions,
     machine_images,
+    placed_versions,
     spec_of,
+    versions_by_key,
 )
-from restow.cloudprofile.profiles.defaults import defaulted, defaulted_image_version
 from restow.cloudprofile.profiles.rendering import foreign_stages, is_own_version, render
 from restow.cloudprofile.profiles.requirements import expiration_of
-from restow.cloudprofile.validation import validate_rendered
-from restow.cloudprofile.validation.images import complete_image, complete_version, image_version
+from restow.cloudprofile.validation.machines import complete_image, complete_version, image_version
+from restow.cloudprofile.validation.profiles import validate_rendered
 from restow.cloudprofile.validation.versions import expirable, turned_unavailable
 from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages_or_none
 
@@ -86,11 +87,11 @@ class _Rules:
         self._new_spec, self._old_spec = spec_of(new), spec_of(old or {})
         self._new = in_form_of(self._new_spec, self._definitions)
         self._old = in_form_of(self._old_spec, self._definitions)
-        self._shown: Object = ((old or {}).get("status") or {}).get("cloudProfileSpec") or {}
+        self._old_entries = versions_by_key(self._old)
+        self._shown = versions_by_key(((old or {}).get("status") or {}).get("cloudProfileSpec") or {})
 
     def kubernetes(self) -> Iterator[Remark]:
-        listed = by_version(kubernetes_versions(self._parent))
-        old, shown = by_version(kubernetes_versions(self._old)), by_version(kubernetes_versions(self._shown))
+        listed, old = by_version(kubernetes_versions(self._parent)), by_version(kubernetes_versions(self._old))
         for index, version in enumerate(kubernetes_versions(self._new)):
             path, name = f"spec.kubernetes.versions[{index}]", version.get("version") or ""
             if name not in listed:
@@ -104,7 +105,7 @@ class _Rules:
             missing = f"specified version '{name}' does not set expiration date, nor any other stage of a lifecycle"
             yield from _says_something(version, old.get(name), path, missing)
             yield from _no_foreign_stages(version, old.get(name), listed[name], path)
-            yield from self._not_into_the_past(version, [old.get(name), shown.get(name)], path)
+            yield from self._not_into_the_past(("", name), version, path)
 
     def images(self) -> Iterator[Remark]:
         listed = by_name(machine_images(self._parent))
@@ -114,12 +115,9 @@ class _Rules:
                 yield from self._image_of_parent(image, listed[name], path)
             else:
                 yield from self._own_image(image, path)
-            old, shown = self._old_versions(name), self._shown_versions(name)
             for place, version in enumerate(image_versions(image)):
-                number = version.get("version") or ""
-                yield from self._not_into_the_past(
-                    version, [old.get(number), shown.get(number)], f"{path}.versions[{place}]"
-                )
+                key = name, version.get("version") or ""
+                yield from self._not_into_the_past(key, version, f"{path}.versions[{place}]")
 
     def _own_image(self, image: Object, path: str) -> Iterator[Remark]:
         for place, version in enumerate(image_versions(image)):
@@ -153,12 +151,12 @@ class _Rules:
                 yield from expirable(version, below)
                 yield from _no_foreign_stages(version, old.get(number), of_parent[number], below)
 
-    def _not_into_the_past(self, version: Object, before: list[Object | None], path: str) -> Iterator[Remark]:
-        """Check that the expiration of an entry is not in the past, unless one of ``before`` already had it."""
+    def _not_into_the_past(self, key: VersionKey, version: Object, path: str) -> Iterator[Remark]:
+        """Check that the expiration of an entry is not in the past, unless it had that before, or showed it."""
         expiration = _expiration(version)
         if expiration is None or not expiration.begun(self._now):
             return
-        name = version.get("version") or ""
+        name, before = key[1], (self._old_entries.get(key), self._shown.get(key))
         if self._created:
             yield ValidationWarning(path, f'version "{name}" has expired already: no Shoot can begin to use it')
         elif not any(expiration == _expiration(entry) for entry in before if entry is not None):
@@ -180,39 +178,18 @@ class _Rules:
             before=self._parent if before is None else before,
             unclassified=self._unclassified_in_both(),
         )
-        if before is None:
-            return
-        yield from turned_unavailable(
-            kubernetes_versions(rendered),
-            kubernetes_versions(before),
-            "status.cloudProfileSpec.kubernetes.versions",
-            self._now,
-        )
-        old_images = by_name(machine_images(before))
-        for index, image in enumerate(machine_images(rendered)):
-            yield from turned_unavailable(
-                image_versions(image),
-                image_versions(old_images.get(image.get("name") or "", {})),
-                f"status.cloudProfileSpec.machineImages[{index}].versions",
-                self._now,
-            )
+        if before is not None:
+            yield from turned_unavailable(rendered, before, "status.cloudProfileSpec", self._now)
 
     def _unclassified_in_both(self) -> set[VersionKey]:
         """Return the versions of the rendered profile whose stage ``supported`` neither author wrote."""
         found = set(self._unclassified)
-        of_parent = by_name(machine_images(self._parent))
-        for version in kubernetes_versions(self._new):
+        of_parent = versions_by_key(self._parent)
+        for key, _, version in placed_versions(self._new):
             if _names_supported(version):
-                found.discard(("", version.get("version") or ""))
-        for image in machine_images(self._new):
-            name = image.get("name") or ""
-            listed = by_version(image_versions(of_parent.get(name, {})))
-            for version in image_versions(image):
-                key = name, version.get("version") or ""
-                if _names_supported(version):
-                    found.discard(key)
-                elif key[1] not in listed or is_own_version(version):
-                    found.add(key)
+                found.discard(key)
+            elif key[0] and (key not in of_parent or is_own_version(version)):
+                found.add(key)
         return found
 
     def _render(self, spec: Object) -> dict[str, Any] | None:
@@ -222,10 +199,7 @@ class _Rules:
             return None
 
     def _old_versions(self, image: str) -> dict[str, Object]:
-        return by_version(image_versions(by_name(machine_images(self._old)).get(image, {})))
-
-    def _shown_versions(self, image: str) -> dict[str, Object]:
-        return by_version(image_versions(by_name(machine_images(self._shown)).get(image, {})))
+        return {version: entry for (name, version), entry in self._old_entries.items() if name == image and name}
 
 
 def _names_supported(version: Object) -> bool:

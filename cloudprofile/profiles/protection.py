@@ -31,9 +31,12 @@ from restow.cloudprofile.objects import (
     by_version,
     image_versions,
     is_deleting,
+    kubernetes_version_of,
     kubernetes_versions,
+    machine_image_of,
     machine_images,
     parent_of,
+    placed_versions,
     profile_of,
     qualified_name_of,
     reference_to,
@@ -75,47 +78,25 @@ class _Change:
         self._me = me
         self._new, self._old = new, old
         self._images, self._old_images = by_name(machine_images(new)), by_name(machine_images(old))
-        self._gone_kubernetes = _gone(kubernetes_versions(new), kubernetes_versions(old))
-        self._gone_images = {
-            name: _gone(image_versions(self._images.get(name, {})), image_versions(image))
-            for name, image in self._old_images.items()
-        }
+        self._gone = versions_by_key(old).keys() - versions_by_key(new).keys()
         self._gone_stages = tuple(_gone_stages(new, old))
         self._gone_capabilities = _gone_capabilities(definitions_of(new), definitions_of(old))
         self.limits_changed = (new.get("limits") or {}) != (old.get("limits") or {})
 
     def for_shoot(self, shoot: Object) -> Iterator[ValidationFinding]:
-        for version in _kubernetes_of(shoot):
-            if version in self._gone_kubernetes:
-                yield self._kubernetes_in_use(version, _shoot(shoot))
-        for worker, image, version in _images_of(shoot):
-            if version in self._gone_images.get(image, ()):
-                yield self._image_in_use(image, version, _shoot(shoot, worker))
+        for key, worker in _used_by(shoot):
+            if key in self._gone:
+                yield _in_use(self._me, key, _shoot(shoot, worker))
 
     def for_child(self, child: Object) -> Iterator[ValidationFinding]:
         name, spec = qualified_name_of(child), spec_of(child)
         user = ProfileUser(NAMESPACED_CLOUD_PROFILE, name, f"{NAMESPACED_CLOUD_PROFILE} '{name}'")
-        for version in kubernetes_versions(spec):
-            if (number := version.get("version") or "") in self._gone_kubernetes:
-                yield self._kubernetes_in_use(number, user)
+        for version in by_version(kubernetes_versions(spec)):
+            if ("", version) in self._gone:
+                yield _in_use(self._me, ("", version), user)
         yield from self._images_for_child(child, user)
         yield from self._capabilities_for_child(spec, user)
         yield from self._stages_for_child(spec, user)
-
-    def _kubernetes_in_use(self, version: str, user: ProfileUser) -> ValidationFinding:
-        return forbidden(
-            "spec.kubernetes.versions",
-            f'unable to delete Kubernetes version "{version}" from {self._me} - version is still in use by {user}',
-            user,
-        )
-
-    def _image_in_use(self, image: str, version: str, user: ProfileUser) -> ValidationFinding:
-        return forbidden(
-            "spec.machineImages",
-            f"unable to delete MachineImage version '{image}/{version}' from {self._me} - version is still in use by "
-            f"{user}",
-            user,
-        )
 
     def _images_for_child(self, child: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
         for image in machine_images(spec_of(child)):
@@ -134,8 +115,8 @@ class _Change:
                     user,
                 )
             for version in image_versions(image):
-                if (number := version.get("version") or "") in self._gone_images.get(name, ()):
-                    yield self._image_in_use(name, number, user)
+                if (key := (name, version.get("version") or "")) in self._gone:
+                    yield _in_use(self._me, key, user)
 
     def _capabilities_for_child(self, spec: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
         needed = _capabilities_of(spec)
@@ -152,18 +133,15 @@ class _Change:
 
     def _stages_for_child(self, spec: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
         """Yield a finding for each stage that the update removes from a version and that an override moves."""
-        images = by_name(machine_images(spec))
+        overrides = versions_by_key(spec)
         for gone in self._gone_stages:
-            if gone.image is None:
-                overrides = kubernetes_versions(spec)
-            else:
-                versions = image_versions(images.get(gone.image, {}))
-                overrides = [version for version in versions if not is_own_version(version)]
-            override = by_version(overrides).get(gone.version)
+            override = overrides.get(gone.key)
+            if override is None or (gone.key[0] and is_own_version(override)):
+                continue
             for stage in sorted(gone.stages & _overridden_stages(override)):
                 yield forbidden(
                     gone.path,
-                    f"unable to delete the stage {stage} of version {gone.version}: it is overridden by {user}, and as "
+                    f"unable to delete the stage {stage} of version {gone.key[1]}: it is overridden by {user}, and as "
                     "long as it is, it cannot be deleted from the parent (it can be moved)",
                     user,
                 )
@@ -173,46 +151,27 @@ class _Change:
 class _GoneStages:
     """The stages that an update removes from a version of an image or of Kubernetes."""
 
-    image: str | None
-    version: str
+    key: VersionKey
     stages: set[Classification]
     path: str
 
 
 def _gone_stages(new: Object, old: Object) -> Iterator[_GoneStages]:
     """Yield the versions that lose stages; computed once for all children, as there may be thousands of both."""
-    yield from _gone_stages_of(None, kubernetes_versions(new), kubernetes_versions(old), "spec.kubernetes.versions")
-    old_images = by_name(machine_images(old))
-    for index, image in enumerate(machine_images(new)):
-        name = image.get("name") or ""
-        before = image_versions(old_images.get(name, {}))
-        yield from _gone_stages_of(name, image_versions(image), before, f"spec.machineImages[{index}].versions")
-
-
-def _gone_stages_of(
-    image: str | None, new: Sequence[Object], old: Sequence[Object], path: str
-) -> Iterator[_GoneStages]:
-    before = by_version(old)
-    for index, version in enumerate(new):
-        name = version.get("version") or ""
-        if gone := _stage_names(before.get(name)) - _stage_names(version):
-            yield _GoneStages(image, name, gone, f"{path}[{index}].lifecycle")
+    before = versions_by_key(old)
+    for key, path, version in placed_versions(new):
+        if gone := _stage_names(before.get(key)) - _stage_names(version):
+            yield _GoneStages(key, gone, f"{path}.lifecycle")
 
 
 def _stage_names(version: Object | None) -> set[Classification]:
     return {stage.classification for stage in stages_or_none(version) or ()}
 
 
-def _overridden_stages(override: Object | None) -> set[Classification]:
-    if override is None:
-        return set()
+def _overridden_stages(override: Object) -> set[Classification]:
     if override.get("lifecycle"):
         return _stage_names(override)
     return {Classification.EXPIRED} if override.get("expirationDate") else set()
-
-
-def _gone(new: Sequence[Object], old: Sequence[Object]) -> set[str]:
-    return set(by_version(old)) - set(by_version(new))
 
 
 def _gone_capabilities(new: Mapping[str, Sequence[str]], old: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -246,40 +205,21 @@ def protect_namespaced(
     me = reference_to(NAMESPACED_CLOUD_PROFILE, new)
     users = [shoot for shoot in shoots if profile_of(shoot) == me and not is_deleting(shoot)]
     after, before, base = spec_of(new), spec_of(old), spec_of(parent)
-    gone = _gone(kubernetes_versions(after), kubernetes_versions(before))
-    listed = by_version(kubernetes_versions(base))
+    listed = versions_by_key(base)
+    gone = {
+        key
+        for key in versions_by_key(before).keys() - versions_by_key(after).keys()
+        # A Kubernetes version that the parent no longer lists was not on offer with the override either.
+        if (_has_expired(listed[key], now) if key in listed else key[0])
+    }
     for shoot in users:
-        for version in _kubernetes_of(shoot):
-            # A version that the parent no longer lists was not on offer with the override either.
-            if version in gone and version in listed and _has_expired(listed[version], now):
-                user = _shoot(shoot)
-                yield forbidden(
-                    "spec.kubernetes.versions",
-                    f'unable to delete Kubernetes version "{version}" from {me} - version is still in use by {user}',
-                    user,
-                )
-        yield from _own_images_in_use(me, after, before, base, shoot, now)
+        for key, worker in _used_by(shoot):
+            if key in gone:
+                yield _in_use(me, key, _shoot(shoot, worker), image="Machine image")
     yield from _expiring_at_once(me, after, before, base, users, now)
     if (after.get("limits") or {}) != (before.get("limits") or {}):
         limit = (after.get("limits") or {}).get("maxNodesTotal") or (base.get("limits") or {}).get("maxNodesTotal")
         yield from _within_limits(limit, users)
-
-
-def _own_images_in_use(
-    me: ProfileReference, after: Object, before: Object, base: Object, shoot: Object, now: datetime
-) -> Iterator[ValidationFinding]:
-    images, old_images, of_parent = (by_name(machine_images(spec)) for spec in (after, before, base))
-    for worker, image, version in _images_of(shoot):
-        gone = _gone(image_versions(images.get(image, {})), image_versions(old_images.get(image, {})))
-        listed = by_version(image_versions(of_parent.get(image, {})))
-        if version in gone and (version not in listed or _has_expired(listed[version], now)):
-            user = _shoot(shoot, worker)
-            yield forbidden(
-                "spec.machineImages",
-                f"unable to delete Machine image version '{image}/{version}' from {me} - version is still in use by "
-                f"{user}",
-                user,
-            )
 
 
 def _expiring_at_once(
@@ -290,34 +230,30 @@ def _expiring_at_once(
         shown, was = versions_by_key(render(base, after)), versions_by_key(render(base, before))
     except ValueError:
         return  # a lifecycle cannot be read, which validation refuses
-    entries = _entries(after)
+    entries = {key: path for key, path, _ in placed_versions(after)}
     for shoot in users:
-        used: list[tuple[str, str, str | None]] = [("", version, None) for version in _kubernetes_of(shoot)]
-        used += [(image, version, worker) for worker, image, version in _images_of(shoot)]
-        for image, version, worker in used:
-            key = image, version
+        for key, worker in _used_by(shoot):
             if key in entries and key in was and not _has_expired(was[key], now) and _has_expired(shown[key], now):
-                what = f"Machine image version '{image}/{version}'" if image else f'Kubernetes version "{version}"'
                 user = _shoot(shoot, worker)
                 yield forbidden(
                     f"{entries[key]}.lifecycle",
-                    f"unable to withdraw the extension of {what} in {me} - version would expire at once, and is still "
-                    f"in use by {user}",
+                    f"unable to withdraw the extension of {_described(key, 'Machine image')} in {me} - version would "
+                    f"expire at once, and is still in use by {user}",
                     user,
                 )
 
 
-def _entries(spec: Object) -> dict[VersionKey, str]:
-    """Return the paths of the versions in a NamespacedCloudProfile's spec, by image and version."""
-    found = {
-        ("", version.get("version") or ""): f"spec.kubernetes.versions[{index}]"
-        for index, version in enumerate(kubernetes_versions(spec))
-    }
-    for place, image in enumerate(machine_images(spec)):
-        for index, version in enumerate(image_versions(image)):
-            key = image.get("name") or "", version.get("version") or ""
-            found[key] = f"spec.machineImages[{place}].versions[{index}]"
-    return found
+def _in_use(me: ProfileReference, key: VersionKey, user: ProfileUser, image: str = "MachineImage") -> ValidationFinding:
+    """Return the finding that a version in use cannot go; Gardener writes ``image`` in two ways."""
+    return forbidden(
+        "spec.machineImages" if key[0] else "spec.kubernetes.versions",
+        f"unable to delete {_described(key, image)} from {me} - version is still in use by {user}",
+        user,
+    )
+
+
+def _described(key: VersionKey, image: str) -> str:
+    return f"{image} version '{key[0]}/{key[1]}'" if key[0] else f'Kubernetes version "{key[1]}"'
 
 
 def _shoot(shoot: Object, worker: str | None = None) -> ProfileUser:
@@ -331,18 +267,14 @@ def _has_expired(version: Object, now: datetime) -> bool:
     return classification_or_none(version, now) is Classification.EXPIRED
 
 
-def _kubernetes_of(shoot: Object) -> list[str]:
-    """Return the Kubernetes versions that a Shoot runs, each once."""
-    places = [spec_of(shoot), *workers(shoot)]
-    versions = ((place.get("kubernetes") or {}).get("version") for place in places)
-    return list(dict.fromkeys(version for version in versions if version))
-
-
-def _images_of(shoot: Object) -> Iterator[tuple[str, str, str]]:
-    """Yield the pool, image and image version of each worker pool that names an image."""
+def _used_by(shoot: Object) -> Iterator[tuple[VersionKey, str | None]]:
+    """Yield the Kubernetes versions that a Shoot runs, each once, then each pool's image version with the pool."""
+    versions = map(kubernetes_version_of, (spec_of(shoot), *workers(shoot)))
+    for version in dict.fromkeys(filter(None, versions)):
+        yield ("", version), None
     for worker in workers(shoot):
-        if image := (worker.get("machine") or {}).get("image"):
-            yield worker.get("name") or "", image.get("name") or "", image.get("version") or ""
+        if image := machine_image_of(worker):
+            yield (image.get("name") or "", image.get("version") or ""), worker.get("name") or ""
 
 
 def _within_limits(limit: int | None, shoots: Iterable[Object]) -> Iterator[ValidationFinding]:

@@ -11,19 +11,24 @@ waits: the offer to its Shoots must not vanish while a parent is being replaced.
 The finalizer keeps a profile for as long as an object refers to it (GEP-25, "Preventing deletion"). A CloudProfile
 stays while a NamespacedCloudProfile has it as parent (one in deletion counts too) or a Shoot uses it; a
 NamespacedCloudProfile while a Shoot of its namespace does.
+
+Readers find the next transition in the status, and those that passed as Events. Both come from comparing
+classifications: those of a status with those of the spec at a time. An Event about a stage is written by the reconcile
+that writes the classification, so the status remembers which Events were written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
     ObjectEvent,
+    VersionKey,
     is_deleting,
     kubernetes_versions,
     merge_patch,
@@ -32,11 +37,20 @@ from restow.cloudprofile.objects import (
     qualified_name_of,
     reference_to,
     spec_of,
+    version_name,
+    versions_by_key,
 )
 from restow.cloudprofile.profiles.rendering import render
-from restow.cloudprofile.profiles.transitions import described_transition, stage_events
-from restow.cloudprofile.versions.kubernetesupdates import gap_warnings
-from restow.cloudprofile.versions.lifecycle import next_transition_of, parse_time, status_of
+from restow.cloudprofile.versions.lifecycle import (
+    Classification,
+    active,
+    next_transition_of,
+    parse_time,
+    stages,
+    status_of,
+    whole_seconds,
+)
+from restow.cloudprofile.versions.updates import gap_warnings
 
 _OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "conditions", "nextTransition", "observedGeneration")
 
@@ -116,7 +130,7 @@ def _conditions(before: Sequence[Object], spec: Object, now: datetime) -> list[O
     }
     if known is not None and known.get("status") == found["status"]:
         return [*others, {**known, **found}]
-    return [*others, {**found, "lastTransitionTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}]
+    return [*others, {**found, "lastTransitionTime": whole_seconds(now)}]
 
 
 FINALIZER = "gardener"
@@ -159,3 +173,61 @@ def _blocked(kind: str, profile: Object, shoots: Iterable[Object], namespaced: I
     what = "NamespacedCloudProfiles" if children else "Shoots"
     names = " ".join(sorted(qualified_name_of(user) for user in users))
     return f"Cannot delete {reference}, because the following {what} are still referencing it: [{names}]"
+
+
+_MOST_EVENTS: Final = 25  # as many as client-go's recorder lets through at once for one object
+
+
+def described_transition(status: Object, spec: Object, at: datetime) -> dict[str, Any]:
+    """Return ``status.nextTransition``: ``at``, and the versions whose classification in a status changes then."""
+    known = _classifications(status)
+    changes = [
+        f"{version_name(key)} {classification}"
+        for key, classification in _classifications(status_of(spec, at)).items()
+        if known.get(key) != classification
+    ]
+    more = f", and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return {"startTime": _written(at), "description": f"{changes[0]}{more}" if changes else "no classification changes"}
+
+
+def stage_events(before: Object, after: Object, spec: Object, own: Object, now: datetime) -> tuple[ObjectEvent, ...]:
+    """Return an Event for each stage that began between two statuses of a profile.
+
+    A version that is new has no such stage.
+
+    Args:
+        before: the classifications that the profile had.
+        after: the classifications at ``now``.
+        spec: the rendered spec.
+        own: the spec of the object: it names the versions whose stages are not those of its parent.
+        now: the time.
+    """
+    known, current = _classifications(before), _classifications(after)
+    mine = versions_by_key(own)
+    found: list[str] = []
+    for key, version in versions_by_key(spec).items():
+        if key in mine and key in known and known[key] != current[key]:
+            found += _begun(version_name(key), version, Classification(known[key]), now)
+    notes = found if len(found) <= _MOST_EVENTS else [*found[: _MOST_EVENTS - 1], _rest(len(found))]
+    return tuple(ObjectEvent("Normal", "StageStarted", note) for note in notes)
+
+
+def _begun(name: str, version: Object, known: Classification, now: datetime) -> Iterator[str]:
+    listed = stages(version)
+    for stage in listed:
+        if stage.start is None or not stage.begun(now) or stage.classification <= known:
+            continue
+        if active(listed, stage.start) == stage.classification:
+            yield f"{name}: the stage {stage.classification} started at {_written(stage.start)}"
+
+
+def _rest(count: int) -> str:
+    return f"{count - _MOST_EVENTS + 1} more stages started: see the classifications in the status"
+
+
+def _classifications(part: Object) -> dict[VersionKey, str]:
+    return {key: version.get("classification") or "" for key, version in versions_by_key(part).items()}
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

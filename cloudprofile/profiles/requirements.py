@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from restow.cloudprofile.findings import Remark, ValidationWarning, forbidden
-from restow.cloudprofile.objects import Object, by_name, by_version, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.objects import Object, kubernetes_versions, placed_versions, versions_by_key
 from restow.cloudprofile.versions.lifecycle import (
     Classification,
     LifecycleStage,
@@ -32,50 +32,41 @@ from restow.cloudprofile.versions.lifecycle import (
     stages_or_none,
 )
 
-_KUBERNETES = "spec.kubernetes.versions"
-
 
 def adding(new: Object, old: Object | None, now: datetime) -> Iterator[Remark]:
     """Check the versions that a spec adds or changes; ``old`` is the spec that it replaces, None if it is created.
 
     Versions without a readable number, classification or time are left to validation.
     """
-    before = old or {}
-    versions = kubernetes_versions(new)
-    for index, version in _changed(versions, kubernetes_versions(before)):
-        path = f"{_KUBERNETES}[{index}]"
-        yield from _not_expired(version, by_version(kubernetes_versions(before)), path, now, created=old is None)
-        yield from _in_order(version, versions, path, now, created=old is None)
-    old_images = by_name(machine_images(before))
-    for place, image in enumerate(machine_images(new)):
-        replaced = image_versions(old_images.get(image.get("name") or "", {}))
-        for index, version in _changed(image_versions(image), replaced):
-            path = f"spec.machineImages[{place}].versions[{index}]"
-            yield from _not_expired(version, by_version(replaced), path, now, created=old is None)
+    before = versions_by_key(old or {})
+    for key, path, version in placed_versions(new):
+        replaced, listed = before.get(key), stages_or_none(version)
+        if listed is None or listed == stages_or_none(replaced):
+            continue  # in whichever form the stages are written
+        yield from _not_expired(version, replaced, path, now, created=old is None)
+        if not key[0]:
+            yield from _in_order(version, kubernetes_versions(new), path, now, created=old is None)
 
 
 def deleting(new: Object, old: Object, now: datetime) -> Iterator[Remark]:
     """Check the versions that a spec removes."""
-    kept = by_version(kubernetes_versions(new))
-    for name, version in by_version(kubernetes_versions(old)).items():
-        classification = None if name in kept else classification_or_none(version, now)
-        if classification is not None and classification.is_active:
+    kept = versions_by_key(new)
+    for (image, name), version in versions_by_key(old).items():
+        classification = None if (image, name) in kept else classification_or_none(version, now)
+        if classification is None or not classification.is_active:
+            continue
+        if image:
+            yield ValidationWarning(
+                "spec.machineImages",
+                f"machine image version '{image}/{name}' is deleted while it is {classification}: versions should have "
+                "expired before they go",
+            )
+        else:
             yield forbidden(
-                _KUBERNETES,
+                "spec.kubernetes.versions",
                 f'unable to delete Kubernetes version "{name}": it is {classification}, and only versions whose '
                 "expiration date is in the past can be deleted. Let it expire first",
             )
-    new_images = by_name(machine_images(new))
-    for image_name, image in by_name(machine_images(old)).items():
-        kept = by_version(image_versions(new_images.get(image_name, {})))
-        for name, version in by_version(image_versions(image)).items():
-            classification = None if name in kept else classification_or_none(version, now)
-            if classification is not None and classification.is_active:
-                yield ValidationWarning(
-                    "spec.machineImages",
-                    f"machine image version '{image_name}/{name}' is deleted while it is {classification}: versions "
-                    "should have expired before they go",
-                )
 
 
 def expiration_of(version: Object) -> LifecycleStage | None:
@@ -87,17 +78,8 @@ def expiration_of(version: Object) -> LifecycleStage | None:
     return next((stage for stage in stages(version) if stage.classification is Classification.EXPIRED), None)
 
 
-def _changed(versions: Sequence[Object], old: Sequence[Object]) -> Iterator[tuple[int, Object]]:
-    """Yield the versions that are new or have other stages than before, in whichever form the stages are written."""
-    before = by_version(old)
-    for index, version in enumerate(versions):
-        now_has = stages_or_none(version)
-        if now_has is not None and now_has != stages_or_none(before.get(version.get("version") or "")):
-            yield index, version
-
-
 def _not_expired(
-    version: Object, before: dict[str, Object], path: str, now: datetime, *, created: bool
+    version: Object, replaced: Object | None, path: str, now: datetime, *, created: bool
 ) -> Iterator[Remark]:
     expiration = expiration_of(version)
     if expiration is None or not expiration.begun(now):
@@ -105,7 +87,7 @@ def _not_expired(
     name = version.get("version") or ""
     if created:
         yield ValidationWarning(path, f"version {name} has expired already: no Shoot can begin to use it")
-    elif expiration not in (stages_or_none(before.get(name)) or ()):
+    elif expiration not in (stages_or_none(replaced) or ()):
         yield forbidden(
             path, f"version {name} must not have an expiration in the past: give it one that is still to come"
         )

@@ -17,17 +17,18 @@ from restow.cloudprofile.findings import ValidationFinding, ValidationWarning, d
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
-    by_name,
     by_version,
     is_deleting,
+    keeps_spec,
+    kubernetes_version_of,
     kubernetes_versions,
+    machine_image_of,
+    placed_workers,
     profile_of,
     spec_of,
-    workers,
 )
 from restow.cloudprofile.shoots.defaulting import DefaultedShoot, default_shoot
-from restow.cloudprofile.shoots.machineimages import find_image_version, is_in_place
-from restow.cloudprofile.shoots.places import place_findings
+from restow.cloudprofile.shoots.machines import find_image_version, is_in_place, place_findings
 from restow.cloudprofile.shoots.profile import (
     ShootProfiles,
     disagreement_findings,
@@ -46,7 +47,7 @@ def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, n
     ``shoot_findings`` to refuse. This function reads the field of v1beta1 and never fills it in: see
     ``sync_reference``.
     """
-    if _is_unchanged(shoot, old):
+    if keeps_spec(shoot, old):
         return DefaultedShoot(dict(shoot))
     contradictions = disagreement_findings(shoot, old)
     if contradictions:
@@ -72,7 +73,7 @@ def shoot_findings(
     If the profile does not exist, or the Shoot may not move to it, only that is returned: all other findings would
     mislead.
     """
-    if _is_unchanged(shoot, old) or is_deleting(shoot):
+    if keeps_spec(shoot, old) or is_deleting(shoot):
         return ()
     if found := reference_findings(shoot):
         return found
@@ -88,20 +89,14 @@ def shoot_findings(
 
 def _strategy_findings(shoot: Object, old: Object | None) -> Iterator[ValidationFinding]:
     """Yield a finding for each worker pool that begins, or ceases, to update its machines in place."""
-    had = by_name(workers(old or {}))
-    for index, worker in enumerate(workers(shoot)):
-        before = had.get(worker.get("name") or "")
+    for path, worker, before in placed_workers(shoot, old):
         if before is not None and is_in_place(worker) != is_in_place(before):
             yield invalid(
-                f"spec.provider.workers[{index}].updateStrategy",
+                f"{path}.updateStrategy",
                 "a worker pool cannot change between AutoRollingUpdate and AutoInPlaceUpdate or ManualInPlaceUpdate: "
                 "add another pool",
                 worker.get("updateStrategy"),
             )
-
-
-def _is_unchanged(shoot: Object, old: Object | None) -> bool:
-    return old is not None and spec_of(shoot) == spec_of(old)
 
 
 def shoot_warnings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationWarning, ...]:
@@ -113,20 +108,19 @@ def shoot_warnings(shoot: Object, old: Object | None, offer: Object, now: dateti
         offer: the CloudProfile spec that applies to it.
         now: the time for which versions are classified.
     """
-    if is_deleting(shoot) or (old is not None and spec_of(shoot) == spec_of(old)):
+    if is_deleting(shoot) or keeps_spec(shoot, old):
         return ()
     return tuple(_warnings(shoot, offer, now))
 
 
 def _warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:
     listed = by_version(kubernetes_versions(offer))
-    places = [("spec", spec_of(shoot))]
-    places += [(f"spec.provider.workers[{index}]", worker) for index, worker in enumerate(workers(shoot))]
+    places = [("spec", spec_of(shoot)), *((path, worker) for path, worker, _ in placed_workers(shoot, None))]
     for path, place in places:
-        version = (place.get("kubernetes") or {}).get("version") or ""
+        version = kubernetes_version_of(place)
         yield from _about(f"{path}.kubernetes.version", f"Kubernetes version {version}", listed.get(version), now)
     for path, worker in places[1:]:
-        image = (worker.get("machine") or {}).get("image") or {}
+        image = machine_image_of(worker)
         name, version = image.get("name") or "", image.get("version") or ""
         found = find_image_version(offer, name, version)
         yield from _about(f"{path}.machine.image.version", f"machine image {name} {version}", found, now)

@@ -26,15 +26,16 @@ from restow.cloudprofile.capabilities import definitions_of
 from restow.cloudprofile.findings import ValidationFinding, invalid
 from restow.cloudprofile.objects import (
     Object,
-    by_name,
     image_versions,
     is_deleting,
     kubernetes_versions,
+    machine_image_of,
     machine_images,
+    placed_workers,
     spec_of,
     workers,
 )
-from restow.cloudprofile.shoots.machineimages import (
+from restow.cloudprofile.shoots.machines import (
     find_image_version,
     find_machine_type,
     fits_machine_type,
@@ -43,9 +44,9 @@ from restow.cloudprofile.shoots.machineimages import (
     supports_in_place,
     worker_architecture,
 )
-from restow.cloudprofile.versions.candidates import candidates, highest, latest
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.cloudprofile.versions.semver import SemanticVersion
+from restow.cloudprofile.versions.updates import candidates, highest, latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,12 @@ def default_shoot(shoot: Object, old: Object | None, offer: Object, now: datetim
     defaulting = _Defaulting(offer, now)
     spec = dict(spec_of(shoot))
     spec["kubernetes"] = defaulting.kubernetes(spec.get("kubernetes") or {}, "spec.kubernetes.version")
-    if pools := workers(shoot):
-        had = by_name(workers(old or {}))
+    if workers(shoot):
         filled = []
-        for index, worker in enumerate(pools):
-            field = f"spec.provider.workers[{index}]"
-            new = defaulting.kubelet(worker, field)
+        for path, worker, had in placed_workers(shoot, old):
+            new = defaulting.kubelet(worker, path)
             if not is_deleting(shoot):
-                new = defaulting.machine(new, had.get(worker.get("name") or ""), field)
+                new = defaulting.machine(new, had, path)
             filled.append(new)
         spec["provider"] = {**spec["provider"], "workers": filled}
     return DefaultedShoot({**shoot, "spec": spec}, tuple(defaulting.findings))
@@ -124,7 +123,7 @@ def _kept_image(image: Object | None, old: Object | None) -> Object | None:
 
     Only maintenance updates the image of a pool; a manifest that omits the image must not.
     """
-    had = ((old or {}).get("machine") or {}).get("image")
+    had = machine_image_of(old or {})
     if not had or not image:
         return had or None
     same_name = image.get("name") in {None, "", had.get("name")}
@@ -185,7 +184,7 @@ def default_machine_image(
 
     If the profile offers no image that fits, return a finding at ``path``. The worker's architecture has to be set.
     """
-    asked = (worker.get("machine") or {}).get("image") or {}
+    asked = machine_image_of(worker)
     name, version = asked.get("name") or "", asked.get("version") or ""
     image = _named_image(offer, name) if name else _first_fitting_image(offer, worker)
     if image is None:

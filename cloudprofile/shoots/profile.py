@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.findings import ValidationFinding, forbidden, invalid, not_supported, required
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
@@ -37,8 +38,7 @@ from restow.cloudprofile.objects import (
     spec_of,
     workers,
 )
-from restow.cloudprofile.profiles.defaults import defaulted
-from restow.cloudprofile.shoots.machineimages import find_image_version, find_machine_type
+from restow.cloudprofile.shoots.machines import find_image_version, find_machine_type
 from restow.cloudprofile.versions.semver import InvalidVersion, parse
 
 

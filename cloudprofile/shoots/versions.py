@@ -10,7 +10,7 @@ A version is checked when it is new in a request; a Shoot keeps its present vers
   in place; a new major counts as skipping. A worker pool is never above its control plane and at most three minors
   behind.
 
-Machine images are in ``restow.cloudprofile.shoots.machineimages``. The sum of the pools' minimum sizes stays within the
+Machine images are in ``restow.cloudprofile.shoots.machines``. The sum of the pools' minimum sizes stays within the
 profile's limit; a single maximum may exceed it.
 """
 
@@ -21,14 +21,23 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from restow.cloudprofile.findings import ValidationFinding, forbidden, invalid, not_supported, required
-from restow.cloudprofile.objects import Object, by_name, kubernetes_versions, spec_of, workers
-from restow.cloudprofile.shoots.machineimages import (
+from restow.cloudprofile.objects import (
+    Object,
+    kubernetes_version_of,
+    kubernetes_versions,
+    placed_workers,
+    spec_of,
+    workers,
+)
+from restow.cloudprofile.shoots.machines import (
+    capability_findings,
     image_findings,
     is_in_place,
     kubelet_version,
+    machine_type_finding,
+    region_of,
     runtime_findings,
 )
-from restow.cloudprofile.shoots.places import capability_findings, machine_type_finding, region_of
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse_kubernetes
 
@@ -48,22 +57,21 @@ def version_findings(shoot: Object, old: Object | None, offer: Object, now: date
         InvalidTime: a time is not in the form of RFC 3339; validation refuses such profiles.
     """
     versions = kubernetes_versions(offer)
-    version, before = _control_plane(shoot), _control_plane(old or {})
+    version, before = kubernetes_version_of(spec_of(shoot)), kubernetes_version_of(spec_of(old or {}))
     found = list(
         kubernetes_findings(versions, version, before, now, path="spec.kubernetes.version", is_new=old is None)
     )
-    had, region = by_name(workers(old or {})), region_of(spec_of(shoot), offer)
-    for index, worker in enumerate(workers(shoot)):
-        path, old_worker = f"spec.provider.workers[{index}]", had.get(worker.get("name") or "")
+    region = region_of(spec_of(shoot), offer)
+    for path, worker, old_worker in placed_workers(shoot, old):
         wrong = _machine_findings(worker, old_worker, offer, now, path, region)
         found += wrong
         if not wrong:  # the runtimes of a refused image do not matter
             found += _runtime_findings(worker, old_worker, offer, path, version, before)
-        if kubelet := _explicit_version(worker):
+        if kubelet := kubernetes_version_of(worker):
             found += kubernetes_findings(
                 versions,
                 kubelet,
-                _explicit_version(old_worker or {}) or before,
+                kubernetes_version_of(old_worker or {}) or before,
                 now,
                 path=f"{path}.kubernetes.version",
                 is_new=old_worker is None,
@@ -79,14 +87,6 @@ def _machine_findings(
     if wrong_type := machine_type_finding(worker, old, offer, region, path):
         return (wrong_type,)
     return image_findings(worker, old, offer, now, path) or tuple(capability_findings(worker, offer, path))
-
-
-def _control_plane(shoot: Object) -> str:
-    return (spec_of(shoot).get("kubernetes") or {}).get("version") or ""
-
-
-def _explicit_version(worker: Object) -> str:
-    return (worker.get("kubernetes") or {}).get("version") or ""
 
 
 def kubernetes_findings(
@@ -151,15 +151,13 @@ def skew_findings(shoot: Object, old: Object | None) -> tuple[ValidationFinding,
 
     ``old`` is the Shoot before an update, None on create. Versions that the update does not change are not checked.
     """
-    control_plane, before = _version(shoot), _version(old or {})
+    control_plane, before = kubernetes_version_of(spec_of(shoot)), kubernetes_version_of(spec_of(old or {}))
     if not control_plane:
         return (required("spec.kubernetes.version", "must name the Kubernetes version of the control plane"),)
     found = list(change_findings(control_plane, before, "spec.kubernetes.version", may_skip_minor=False))
-    had = by_name(workers(old or {}))
-    for index, worker in enumerate(workers(shoot)):
-        path = f"spec.provider.workers[{index}].kubernetes.version"
-        old_worker = had.get(worker.get("name") or "")
-        version, old_version = _version_of(worker), _version_of(old_worker or {})
+    for below, worker, old_worker in placed_workers(shoot, old):
+        path = f"{below}.kubernetes.version"
+        version, old_version = kubernetes_version_of(worker), kubernetes_version_of(old_worker or {})
         if old_worker is not None:
             found += change_findings(
                 version or control_plane, old_version or before, path, may_skip_minor=not is_in_place(worker)
@@ -167,14 +165,6 @@ def skew_findings(shoot: Object, old: Object | None) -> tuple[ValidationFinding,
         if version and (version, control_plane) != (old_version, before):
             found += worker_findings(version, control_plane, path)
     return tuple(dict.fromkeys(found))
-
-
-def _version(shoot: Object) -> str:
-    return (spec_of(shoot).get("kubernetes") or {}).get("version") or ""
-
-
-def _version_of(worker: Object) -> str:
-    return (worker.get("kubernetes") or {}).get("version") or ""
 
 
 def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> tuple[ValidationFinding, ...]:
@@ -190,20 +180,12 @@ def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> t
     ):  # an unreadable old version must not block its own correction
         return ()
     if version < before:
-        return (
-            forbidden(
-                path, f"kubernetes version downgrade is not supported: from {json.dumps(old)} to {json.dumps(new)}"
-            ),
-        )
-    skips = version.major != before.major or version.minor > before.minor + 1
-    if skips and not may_skip_minor:
-        return (
-            forbidden(
-                path,
-                f"kubernetes version upgrade cannot skip a minor version: from {json.dumps(old)} to {json.dumps(new)}",
-            ),
-        )
-    return ()
+        fault = "downgrade is not supported"
+    elif not may_skip_minor and (version.major != before.major or version.minor > before.minor + 1):
+        fault = "upgrade cannot skip a minor version"
+    else:
+        return ()
+    return (forbidden(path, f"kubernetes version {fault}: from {json.dumps(old)} to {json.dumps(new)}"),)
 
 
 def worker_findings(worker: str, control_plane: str, path: str) -> tuple[ValidationFinding, ...]:
@@ -213,23 +195,14 @@ def worker_findings(worker: str, control_plane: str, path: str) -> tuple[Validat
         return (version,)
     if isinstance(above, ValidationFinding):
         return (above,)
+    named = json.dumps(worker), json.dumps(control_plane)
     if version > above:
-        return (
-            forbidden(
-                path,
-                f"worker group kubernetes version must not be higher than control plane version: {json.dumps(worker)} "
-                f"is higher than {json.dumps(control_plane)}",
-            ),
-        )
-    if version.major != above.major or version.minor < above.minor - _MAX_MINORS_BEHIND:
-        return (
-            forbidden(
-                path,
-                "worker group kubernetes version must be at most three minor versions behind control plane version: "
-                f"{json.dumps(worker)} is too far behind {json.dumps(control_plane)}",
-            ),
-        )
-    return ()
+        fault = "not be higher than control plane version: {} is higher than {}"
+    elif version.major != above.major or version.minor < above.minor - _MAX_MINORS_BEHIND:
+        fault = "be at most three minor versions behind control plane version: {} is too far behind {}"
+    else:
+        return ()
+    return (forbidden(path, f"worker group kubernetes version must {fault.format(*named)}"),)
 
 
 def _parsed(text: str, path: str) -> SemanticVersion | ValidationFinding:

@@ -2,25 +2,5 @@
 
 The rules are Gardener's; if an example of the documents breaks one, it only causes a warning (the latest Kubernetes
 version may have an expiration). Every profile is validated with Gardener's defaults filled in
-(``restow.cloudprofile.profiles.defaults``). Paths and types of findings are those of Gardener's API server.
+(``restow.cloudprofile.capabilities``). Paths and types of findings are those of Gardener's API server.
 """
-
-from __future__ import annotations
-
-from restow.cloudprofile.validation.profiles import (
-    missing_sections,
-    validate,
-    validate_namespaced,
-    validate_namespaced_update,
-    validate_rendered,
-    validate_update,
-)
-
-__all__ = [
-    "missing_sections",
-    "validate",
-    "validate_namespaced",
-    "validate_namespaced_update",
-    "validate_rendered",
-    "validate_update",
-]

@@ -8,7 +8,8 @@ apimachinery's ``IsDNS1123Subdomain``, ``IsQualifiedName`` and ``IsValidLabelVal
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+
+from restow.conversion.rules.standard.numbertexts import parse_quantity
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", flags=re.ASCII)
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", flags=re.ASCII)
@@ -52,43 +53,25 @@ def _is_name(name: str) -> bool:
     return len(name) <= _MAX_NAME and bool(_NAME.fullmatch(name))
 
 
-_QUANTITY = re.compile(
-    r"(?P<sign>[+-]?)(?P<number>\d+\.?\d*|\.\d+)(?P<unit>[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", flags=re.ASCII
-)
-
-
-_LONGEST_QUANTITY = 64
-_HIGHEST_EXPONENT = 1000  # more than any quantity that is compared, and less than decimals overflow at
-
-
-def _parsed(value: object) -> re.Match[str] | None:
-    text = "" if value is None or isinstance(value, bool) else str(value)
-    return _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_QUANTITY else None
-
-
 def quantity_fault(value: object) -> str:
     """Return the fault of a quantity that has to be 0 or more, or an empty string."""
-    match = _parsed(value)
-    if match is None:
+    size = quantity_of(value)
+    if size is None:
         return "must be a quantity like 2, 500m or 16Gi"
-    if match["sign"] == "-" and match["number"].strip("0."):
-        return "must be greater than or equal to 0"
-    return ""
+    return "must be greater than or equal to 0" if size < 0 else ""
 
 
-_BINARY = {unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
-_DECIMAL = {
-    unit: Decimal(10) ** power for unit, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
-}
-_UNITS = {**_BINARY, **_DECIMAL}
+#: No quantity that is compared has an exponent beyond this, whatever a client writes.
+_LARGEST_EXPONENT = 200
+_EXPONENT = re.compile(r"(?<=[eE])[+-]?\d{1,60}\Z", flags=re.ASCII)
 
 
-def quantity_of(value: object) -> Decimal | None:
-    """Return the number that a quantity stands for, or None if it is not a quantity."""
-    match = _parsed(value)
-    if match is None:
+def quantity_of(value: object) -> int | None:
+    """Return the billionths that a quantity stands for, or None if it is not a quantity."""
+    if value is None or isinstance(value, bool):
         return None
-    number, unit = Decimal(match["sign"] + match["number"]), match["unit"] or ""
-    if unit in _UNITS or not unit:
-        return number * _UNITS.get(unit, 1)
-    return number.scaleb(max(-_HIGHEST_EXPONENT, min(int(unit[1:]), _HIGHEST_EXPONENT)))
+    return parse_quantity(_EXPONENT.sub(_bounded, str(value)))
+
+
+def _bounded(exponent: re.Match[str]) -> str:
+    return str(max(-_LARGEST_EXPONENT, min(int(exponent[0]), _LARGEST_EXPONENT)))

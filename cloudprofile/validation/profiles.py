@@ -24,17 +24,25 @@ from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
     VersionKey,
-    by_name,
-    image_versions,
     kubernetes_versions,
     machine_images,
     spec_of,
 )
 from restow.cloudprofile.validation.formats import label_key_fault, label_value_fault, part_name_fault, subdomain_fault
-from restow.cloudprofile.validation.images import complete_images, images_in
-from restow.cloudprofile.validation.machines import bastion, complete_machine_types, machine_types_in, volume_types_in
-from restow.cloudprofile.validation.supported import supported_once
-from restow.cloudprofile.validation.versions import kubernetes, kubernetes_versions_in, turned_unavailable
+from restow.cloudprofile.validation.machines import (
+    bastion,
+    complete_images,
+    complete_machine_types,
+    images_in,
+    machine_types_in,
+    volume_types_in,
+)
+from restow.cloudprofile.validation.versions import (
+    kubernetes,
+    kubernetes_versions_in,
+    supported_once,
+    turned_unavailable,
+)
 
 _SECTIONS = {
     "type": "must provide a provider type",
@@ -88,14 +96,7 @@ def validate_update(
     after, before = spec_of(new), spec_of(old)
     yield from supported_once(after, "spec", now, before=before, unclassified=unclassified)
     yield from limits_not_lowered(after.get("limits"), before.get("limits"), "spec.limits")
-    yield from turned_unavailable(
-        kubernetes_versions(after), kubernetes_versions(before), "spec.kubernetes.versions", now
-    )
-    old_images = by_name(machine_images(before))
-    for index, image in enumerate(machine_images(after)):
-        old_image = old_images.get(image.get("name") or "", {})
-        path = f"spec.machineImages[{index}].versions"
-        yield from turned_unavailable(image_versions(image), image_versions(old_image), path, now)
+    yield from turned_unavailable(after, before, "spec", now)
 
 
 _RENDERED = "status.cloudProfileSpec"

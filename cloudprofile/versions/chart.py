@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from restow.cloudprofile.objects import expirable_versions, named_versions
+from restow.cloudprofile.objects import expirable_versions, placed_versions
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, next_transition, stages
 
 _MARGIN = timedelta(days=30)
@@ -64,8 +64,8 @@ def rows_of(spec: Mapping[str, Any], window: ChartWindow) -> tuple[ChartRow, ...
         ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
     """
     return tuple(
-        ChartRow(group, version.get("version") or "", tuple(_segments(version, window)))
-        for group, version in named_versions(spec)
+        ChartRow(key[0] or "Kubernetes", key[1], tuple(_segments(version, window)))
+        for key, _, version in placed_versions(spec)
     )
 
 

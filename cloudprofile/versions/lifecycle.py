@@ -98,6 +98,11 @@ def parse_time(text: str) -> datetime:
         raise InvalidTime(f"{text!r} is not a time like 2025-03-01T00:00:00Z: {error}") from error
 
 
+def whole_seconds(at: datetime) -> str:
+    """Return a time as RFC 3339 in UTC, in whole seconds and never later than ``at``."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 # Stricter than fromisoformat, which also takes week dates, times without seconds and times without a zone.
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", flags=re.ASCII)
 

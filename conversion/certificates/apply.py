@@ -13,15 +13,14 @@ create may also be granted by name).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates.probe import WebhookClient, probe
-from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, address_of
+from restow.conversion.certificates.probe import HookProbe, Probe, probe, probe_hook
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle, address_of
 from restow.conversion.certificates.wiring.configuration import is_alone_ours, plan_configuration
 from restow.conversion.certificates.wiring.crd import (
     UNWIRED,
@@ -32,7 +31,7 @@ from restow.conversion.certificates.wiring.crd import (
     resource_of_definition,
 )
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
-from restow.conversion.model.errors import NotAnswering, WiringRefused
+from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
 from restow.crds import Crd
 from restow.kube import Cluster, PatchType, Resource
@@ -41,10 +40,7 @@ from restow.kube.resources import CRDS
 
 _log = logging.getLogger(__name__)
 
-_CRD_ATTEMPTS = 8
-
-Probe = Callable[[Crd, Address, Bundle], Awaitable[None]]
-"""Probes the webhook of a CRD; raises NotAnswering."""
+_ATTEMPTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, composite: str = 
         NotAnswering: an API server would reject the webhook's answer, or there is none; try again later.
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    for _ in range(_CRD_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         crd = await read_crd(cluster, name)
         plan = plan_wiring(await read_definition(cluster, name, composite) if composite else crd, wiring)
         if plan.body is None:
@@ -82,7 +78,7 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, composite: str = 
             await _drop_mark(cluster, resource_of_definition(composite), name)
         return Wired(crd if composite else Crd.from_document(written), changed=True, notes=plan.notes)
     raise WiringRefused(
-        f"{name} was changed by another writer at each of {_CRD_ATTEMPTS} attempts to wire it; see its managers"
+        f"{name} was changed by another writer at each of {_ATTEMPTS} attempts to wire it; see its managers"
     )
 
 
@@ -138,51 +134,10 @@ async def _drop_mark(cluster: Cluster, resource: Resource, name: str) -> None:
     await cluster.patch(resource, name, body, patch_type=PatchType.MERGE, params=params, metadata_only=True)
 
 
-_CONFIG_ATTEMPTS: Final = 8
 _GROUP: Final = "admissionregistration.k8s.io"
 _RESOURCES: Final = {
     kind: Resource(_GROUP, "v1", f"{kind.lower()}s", namespaced=False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-}
-
-HookProbe = Callable[[Address, Bundle], Awaitable[None]]
-"""Probes an admission webhook; raises NotAnswering."""
-
-
-async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0) -> None:
-    """Call an admission webhook with a DELETE request without an object. Any decision counts as an answer.
-
-    A webhook that requires a client certificate counts as answering: API servers have one, this caller has none.
-
-    Raises:
-        NotAnswering: the webhook does not answer, or an API server would reject its answer.
-    """
-    body = msgspec.json.encode(_PROBE)
-    async with WebhookClient(address, bundle, timeout=timeout) as caller:
-        answer = await caller.call(body)
-    if answer.status == HTTPStatus.UNAUTHORIZED:
-        return
-    try:
-        review = msgspec.json.decode(answer.body) if answer.status == 200 else None
-    except (msgspec.MsgspecError, ValueError):
-        review = None
-    response = review.get("response") if isinstance(review, dict) else None
-    if not isinstance(response, dict) or response.get("uid") != _UID:
-        raise NotAnswering(f"the webhook at {address} answers no AdmissionReview (status {answer.status})")
-
-
-_UID: Final = "restow-probe"
-_PROBE: Final[Json] = {
-    "apiVersion": "admission.k8s.io/v1",
-    "kind": "AdmissionReview",
-    "request": {
-        "uid": _UID,
-        "kind": {"group": "", "version": "", "kind": ""},
-        "resource": {"group": "", "version": "", "resource": ""},
-        "operation": "DELETE",
-        "userInfo": {"username": "restow"},
-        "dryRun": True,
-    },
 }
 
 
@@ -208,7 +163,7 @@ async def install(
         KubeError: the API server refuses a request, or cannot be reached.
     """
     name = f"{wanted['kind']} {wanted['metadata']['name']}"
-    for _ in range(_CONFIG_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         live = await read_configuration(cluster, wanted)
         plan = plan_configuration(wanted, live, bundle, dropped)
         if plan.body is None:
@@ -222,7 +177,7 @@ async def install(
         _log.info("%s: %s", name, "installed" if live is None else "brought up to date")
         return True
     raise WiringRefused(
-        f"{name} was changed by another writer at each of {_CONFIG_ATTEMPTS} attempts to write it; see its managers"
+        f"{name} was changed by another writer at each of {_ATTEMPTS} attempts to write it; see its managers"
     )
 
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import asyncio
 import io
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
+import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from restow.conversion.certificates.wiring.clientconfig import Address, Bundle
@@ -218,3 +220,47 @@ async def probe(
 def _metadata(crd: Crd) -> dict[str, str]:
     metadata = {"name": "restow-probe", "uid": "00000000-0000-0000-0000-000000000000"}
     return metadata | ({"namespace": "default"} if crd.namespaced else {})
+
+
+Probe = Callable[[Crd, Address, Bundle], Awaitable[None]]
+"""Probes the webhook of a CRD; raises NotAnswering."""
+
+HookProbe = Callable[[Address, Bundle], Awaitable[None]]
+"""Probes an admission webhook; raises NotAnswering."""
+
+
+async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0) -> None:
+    """Call an admission webhook with a DELETE request without an object. Any decision counts as an answer.
+
+    A webhook that requires a client certificate counts as answering: API servers have one, this caller has none.
+
+    Raises:
+        NotAnswering: the webhook does not answer, or an API server would reject its answer.
+    """
+    body = msgspec.json.encode(_PROBE)
+    async with WebhookClient(address, bundle, timeout=timeout) as caller:
+        answer = await caller.call(body)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return
+    try:
+        review = msgspec.json.decode(answer.body) if answer.status == 200 else None
+    except (msgspec.MsgspecError, ValueError):
+        review = None
+    response = review.get("response") if isinstance(review, dict) else None
+    if not isinstance(response, dict) or response.get("uid") != _UID:
+        raise NotAnswering(f"the webhook at {address} answers no AdmissionReview (status {answer.status})")
+
+
+_UID: Final = "restow-probe"
+_PROBE: Final[Json] = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": _UID,
+        "kind": {"group": "", "version": "", "kind": ""},
+        "resource": {"group": "", "version": "", "resource": ""},
+        "operation": "DELETE",
+        "userInfo": {"username": "restow"},
+        "dryRun": True,
+    },
+}

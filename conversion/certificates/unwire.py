@@ -1,32 +1,54 @@
 """Removes a webhook: the CRDs that call it return to the strategy None, and restow's objects for it are deleted.
 
 A CRD that names a removed webhook blocks its objects, their namespaces and the garbage collector of the whole cluster,
-so call this before an uninstall. ``unwire`` writes only after a proof that no object needs the webhook (`need`).
+so call this before an uninstall. ``unwire`` writes only after a proof that no object needs the webhook
+(``webhook_need``).
+
+With the strategy None an API server changes only the apiVersion of an object. This is right for objects that are stored
+and read at one version. If there are more versions, it is right for objects that have the same content at each of them.
+Schemas do not show this, because a webhook may convert between equal schemas, for example units. Therefore each object
+is read at each version, by a GET: an API server answers a LIST from its watch cache, whose objects were converted when
+they were written. ``status.storedVersions`` does not show where objects are stored, because every client may trim it.
+The caller passes the proof that a migration leaves (``MayBeStored``).
 
 A running server would wire its CRDs again within a second. ``unwire`` therefore sets the annotation
 ``restow.dev/unwired`` on the CRD, and running servers leave such a CRD alone (`ca.targets`).
 
-Rights: get and patch on the customresourcedefinitions, list and get on their objects; for ``remove_server`` list on the
-customresourcedefinitions and on webhook configurations, delete on the latter, get and delete on the server's two
-Secrets, list and delete on Leases of its namespace, and those of ``callers``.
+A server is called at the Service or URL that it is given by, and at a URL with a DNS name of that Service. Nothing
+relates any other URL to a Service, but its CA bundle shows whose certificate the API server expects there.
+
+Rights: get and patch on the customresourcedefinitions, list and get on their objects. For ``remove_server`` list on the
+customresourcedefinitions, on webhook configurations and optionally on compositeresourcedefinitions, delete on webhook
+configurations, get and delete on the server's two Secrets, list and delete on Leases of its namespace.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import binascii
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from restow.conversion.certificates.apply import read_crd, read_definition, resource_of
-from restow.conversion.certificates.callers import CONFIGURATIONS, SECRETS, obstacles
-from restow.conversion.certificates.need import MayBeStored, webhook_need
-from restow.conversion.certificates.wiring.clientconfig import Address, Service, address_in, is_same_server
+from restow.conversion.certificates.wiring.clientconfig import (
+    NO_BUNDLE,
+    Address,
+    Bundle,
+    BundleError,
+    Service,
+    address_in,
+    bundle_in,
+    names_server,
+)
 from restow.conversion.certificates.wiring.configuration import is_alone_ours
 from restow.conversion.certificates.wiring.crd import (
+    COMPOSITES,
     UNWIRED,
     Definition,
     composite_of,
@@ -35,17 +57,156 @@ from restow.conversion.certificates.wiring.crd import (
     resource_of_definition,
 )
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER, MANAGED_BY
+from restow.conversion.explain.model import leaves
 from restow.conversion.model.errors import WiringRefused
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.values import ABSENT, same
 from restow.crds import Crd
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, PatchType, Resource
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
-from restow.kube.resources import LEASES, qualified_name
+from restow.kube.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotFound, first_error
+from restow.kube.pager import list_pages
+from restow.kube.resources import CRDS, LEASES, SECRETS, qualified_name
 
 _log = logging.getLogger(__name__)
 
+MayBeStored: TypeAlias = Callable[[Crd], Sequence[str]]
+"""Returns the versions at which objects of a CRD may be stored: ``restow.migrator.may_be_stored``."""
+
 _ATTEMPTS: Final = 8
+_OBJECTS: Final = 250  # of a page
+_AT_ONCE: Final = 8
+_NAMED: Final = 5  # the most objects that a reason names
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookNeed:
+    """Whether the objects of a CRD need its webhook.
+
+    Attributes:
+        reason: why they need it, or why this is not known, a sentence without its full stop; empty if none needs it.
+        notes: the consequences of the strategy None, each a sentence.
+    """
+
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+async def webhook_need(cluster: Cluster, crd: Crd, may_be_stored: MayBeStored) -> WebhookNeed:
+    """Return whether the objects of a CRD that was just read need its webhook.
+
+    The answer holds for the CRD as read: a write that relies on it needs the CRD's resourceVersion as precondition.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    stored = may_be_stored(crd)
+    if {crd.storage.name, *crd.served, *stored} == {crd.storage.name}:
+        return WebhookNeed()
+    try:
+        hidden = next((version for version in stored if version not in crd.served), "")
+        if hidden and (not crd.served or await _has_objects(cluster, crd)):
+            return WebhookNeed(_unproved(crd, hidden))
+        if len(crd.served) < 2:
+            return WebhookNeed()
+        return await _compare(cluster, crd, stored)
+    except ApiError as error:
+        if "conversion webhook for " not in error.said and "(re)initializing" not in error.said:
+            raise
+        return WebhookNeed(
+            f"it is not known whether objects of {crd.name} need its webhook, because it does not convert them: "
+            f"{error}. Repair the webhook, and try again"
+        )
+
+
+async def _has_objects(cluster: Cluster, crd: Crd) -> bool:
+    return bool((await cluster.list_page(crd.resource_at(crd.served[0]), params={"limit": "1"})).json()["items"])
+
+
+def _unproved(crd: Crd, hidden: str) -> str:
+    if hidden == crd.storage.name:
+        return f"{crd.name} does not serve its storage version {hidden}, so its objects cannot be compared: serve it"
+    return (
+        f"objects of {crd.name} may be stored at {hidden}, which cannot be read: run restow migrate {crd.name}, which "
+        f"stores them at {crd.storage.name} and leaves a proof"
+    )
+
+
+async def _compare(cluster: Cluster, crd: Crd, stored: Sequence[str]) -> WebhookNeed:
+    """Compare each object at each version at which it may be stored with the same object at the other versions."""
+    number = 0
+    for source in [version for version in crd.served if version in stored] or crd.served[:1]:
+        number = 0
+        async for page in list_pages(cluster, crd.resource_at(source), limit=_OBJECTS):
+            number += len(page)
+            for other in (version for version in crd.served if version != source):
+                if found := await _differences(cluster, crd, source, other, page):
+                    return WebhookNeed(_needed(crd, source, other, found, proved=len(stored) == 1))
+    note = (
+        f"no object of {crd.name} differs between {', '.join(crd.served)}; {number} "
+        f"{'was' if number == 1 else 'were'} read. Objects that clients write from now on are not converted: stop "
+        f"serving {', '.join(version for version in crd.served if version != crd.storage.name)}"
+    )
+    return WebhookNeed(notes=(note,))
+
+
+def _needed(crd: Crd, source: str, other: str, found: Sequence[str], *, proved: bool) -> str:
+    named = ", ".join(found[:_NAMED]) + (", …" if len(found) > _NAMED else "")
+    drop = source if other == crd.storage.name else other
+    return (
+        f"{crd.name} needs its webhook: objects differ between {source} and {other} ({named}). "
+        f"{'S' if proved else f'Run restow migrate {crd.name}, and s'}top serving {drop}: restow ready {crd.name} "
+        f"--drop {drop} says whether it may go"
+    )
+
+
+async def _differences(
+    cluster: Cluster, crd: Crd, source: str, other: str, page: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the objects of a page that differ at another version, each with its first difference."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def compare(obj: Mapping[str, Any]) -> str:
+        async with turns:
+            return await _difference(cluster, crd, source, other, obj)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(compare(obj)) for obj in page]
+    except ExceptionGroup as errors:
+        raise first_error(errors) from None
+    return [difference for task in tasks if (difference := task.result())]
+
+
+async def _difference(cluster: Cluster, crd: Crd, source: str, other: str, obj: Mapping[str, Any]) -> str:
+    """Return an object's name and first difference; empty if it is the same at both versions, or gone."""
+    namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
+    for _ in range(_ATTEMPTS):
+        try:
+            found = (await cluster.get(crd.resource_at(other), name, namespace)).json()
+            if found["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+                obj = (await cluster.get(crd.resource_at(source), name, namespace)).json()
+                continue
+        except NotFound as error:
+            if error.names(crd.plural, name):
+                return ""
+            raise  # the version itself is not served
+        left, right = (dict(leaves(_content(each))) for each in (obj, found))
+        for place in dict.fromkeys((*left, *right)):
+            if not same(left.get(place, ABSENT), right.get(place, ABSENT)):
+                return f"{qualified_name(namespace, name)} at {pointer(place)}"
+        return ""
+    return f"{qualified_name(namespace, name)}, which is written too often to be compared"
+
+
+def _content(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a webhook may convert; only the labels and annotations of metadata are."""
+    content = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+    metadata = obj["metadata"]
+    return content | {"metadata": {each: metadata.get(each) or {} for each in ("labels", "annotations")}}
+
+
 _LEASE_NAMES: Final = "restow-"
 
 
@@ -147,7 +308,7 @@ async def unwire(
 def names(live: Crd | Definition, server: Address) -> bool:
     """Return whether a CRD, or an XRD, calls the webhook at an address, and no other project's on the same host."""
     address = address_in(live.webhook)
-    return address is not None and is_same_server(address, server) and foreign_webhook(live, server) is None
+    return address is not None and address.server == server.server and foreign_webhook(live, server) is None
 
 
 async def put_back(
@@ -204,6 +365,110 @@ async def _check_rules(cluster: Cluster, crd: Crd) -> None:
                 f"{crd.name} is wired by the ConversionRules {name}: delete these (kubectl delete conversionrules "
                 f"{name}); their operator unwires the CRD then, where that is safe"
             )
+
+
+CONFIGURATIONS: Final = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+_DEFINITIONS: Final = 100  # of a page
+
+
+async def crds_of(cluster: Cluster, server: Address) -> tuple[str, ...]:
+    """Return the names of the CRDs that call a server, whatever the path.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    found = [(each.name, address_in(each.webhook)) async for each in _definitions(cluster, CRDS)]
+    return tuple(name for name, address in found if address is not None and names_server(address, server))
+
+
+async def obstacles(
+    cluster: Cluster, server: Address, namespace: str, secret: str, *, unwired: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return what keeps the objects of a server in use, as sentences: who still calls it, or trusts its CA.
+
+    Webhook configurations that restow alone wrote for this server do not count, because they go with it.
+
+    Args:
+        cluster: the API server.
+        server: the server's address; the path does not matter.
+        namespace, secret: the namespace and the name of the Secret with its certificate; empty if there is none.
+        unwired: CRDs that do not count, because they are about to be unwired.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    authorities = await _authorities(cluster, namespace, f"{secret}-ca") if secret else NO_BUNDLE
+    here: list[str] = []
+    elsewhere: dict[str, list[str]] = {}
+    async for name, webhook in _webhooks(cluster, server, unwired):
+        address = address_in(webhook)
+        if address is not None and names_server(address, server):
+            here.append(name)
+        elif address is not None and bundle_in(webhook)[0] & authorities:
+            elsewhere.setdefault(_flag(address), []).append(name)
+    found = [f"the {server} is still called by {_listed(here)}: unwire or delete these first"] if here else []
+    for flag, names in elsewhere.items():
+        found.append(
+            f"{_listed(names)}, at {flag}, rely on the CA in the Secret {qualified_name(namespace, secret)}-ca, which "
+            f"would be removed: run restow unwire --server {flag} instead, or add --keep-server"
+        )
+    return tuple(found)
+
+
+async def _webhooks(
+    cluster: Cluster, server: Address, unwired: Collection[str]
+) -> AsyncIterator[tuple[str, Mapping[str, Any] | None]]:
+    """Yield each webhook that stays, with the name of its object."""
+    async for crd in _definitions(cluster, CRDS):
+        if crd.name not in unwired:
+            yield f"the CRD {crd.name}", crd.webhook
+    try:
+        async for each in _definitions(cluster, COMPOSITES):
+            if not {each.name, each.claims} & {*unwired}:
+                yield f"the CompositeResourceDefinition {each.name}", each.webhook
+    except (NotFound, Forbidden):
+        pass  # without Crossplane there are none; the CRDs that it makes of them name the same webhook
+    for kind in CONFIGURATIONS:
+        for live in (await cluster.list_page(resource_of(kind))).json()["items"]:
+            if not is_alone_ours(live, server):
+                for hook in live.get("webhooks") or ():
+                    yield f"the {kind} {live['metadata']['name']}", hook
+
+
+async def _definitions(cluster: Cluster, resource: Resource) -> AsyncIterator[Definition]:
+    """Yield the definitions that are converted by a webhook."""
+    async for page in list_pages(cluster, resource, limit=_DEFINITIONS):
+        for each in map(Definition.of, page):
+            if each.webhook is not None:
+                yield each
+
+
+async def _authorities(cluster: Cluster, namespace: str, name: str) -> Bundle:
+    """Return all CA certificates of a Secret; none if it cannot be read, because then it is not removed either."""
+    try:
+        data = (await cluster.get(SECRETS, name, namespace)).json().get("data") or {}
+    except (NotFound, Forbidden):
+        return NO_BUNDLE
+    found = NO_BUNDLE
+    for key, text in data.items():
+        if key.endswith(".crt"):
+            try:
+                found |= Bundle.from_pem(base64.b64decode(text))
+            except (BundleError, binascii.Error):
+                continue
+    return found
+
+
+def _flag(address: Address) -> str:
+    """Return the value of ``--server`` for an address."""
+    if isinstance(address, Service):
+        return qualified_name(address.namespace, address.name)
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"https://{host}:{address.port}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
 
 
 async def remove_server(

@@ -1,4 +1,4 @@
-"""A frozen set of conversions: checked, compiled and immutable.
+"""A frozen set of conversions: checked, compiled and immutable. To compile takes most of the time.
 
 ``Graph.convert`` is a pure function of the object: no clock, no cluster, no configuration; the same object gives the
 same bytes. It never changes its input; the result shares all parts with it that no rule touches.
@@ -19,7 +19,7 @@ from restow.conversion.compile.route import Leg, Route, compile_leg, join_route
 from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVersion
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json
-from restow.conversion.rules.kindwide import Keyless
+from restow.conversion.rules.kindwide import Keyless, keeping
 from restow.conversion.rules.model import Move, Rule, ScopedRules, Side, Waiver, inside_path
 from restow.crds import Schema
 from restow.crds.paths import ROOT
@@ -33,6 +33,32 @@ class Spoke:
     version: str
     rules: tuple[Rule, ...]
     schema: Schema | None
+
+
+class Routes(Mapping[tuple[str, str], Route]):
+    """The routes by source and target, compiled by ``compile``, or else when one of them is first asked for."""
+
+    def __init__(self, write: Callable[[], dict[tuple[str, str], Route]]) -> None:
+        self._write = write
+        self._routes: dict[tuple[str, str], Route] | None = None
+
+    def compile(self) -> dict[tuple[str, str], Route]:
+        """Compile the routes unless they are compiled."""
+        if self._routes is None:
+            self._routes = self._write()
+        return self._routes
+
+    def __getitem__(self, versions: tuple[str, str]) -> Route:
+        """Return a route."""
+        return self.compile()[versions]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield the versions of each route."""
+        return iter(self.compile())
+
+    def __len__(self) -> int:
+        """Return the number of routes."""
+        return len(self.compile())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,13 +77,13 @@ class KindGraph:
     spokes: Mapping[str, Spoke] = field(repr=False)
     stash_key: str
     stash_budget: int
-    routes: Mapping[tuple[str, str], Route] = field(repr=False)
+    routes: Routes = field(repr=False)
     adopts: tuple[Adopted, ...] = ()
     leaves: tuple[str, ...] = ()
     keyless: tuple[Keyless, ...] = ()
 
     @classmethod
-    def compiled(
+    def of(
         cls,
         group: str,
         kind: str,
@@ -72,15 +98,19 @@ class KindGraph:
         leaves: tuple[str, ...] = (),
         keyless: tuple[Keyless, ...] = (),
     ) -> KindGraph:
-        """Compile every route."""
-        ups, downs = {}, {}
-        for name, spoke in spokes.items():
-            ups[name] = compile_leg(Leg("up", spoke.rules, name, hub, spoke.schema, hub_schema))
-            downs[name] = compile_leg(Leg("down", spoke.rules, hub, name, hub_schema, spoke.schema))
-        routes = {}
-        for source, target in permutations((*spokes, hub), 2):
-            legs = [*([ups[source]] if source != hub else []), *([downs[target]] if target != hub else [])]
-            routes[source, target] = join_route(legs, f"{group}/{target}", stash_key=stash_key, budget=stash_budget)
+        """Return the conversions of a kind; its routes are not compiled yet."""
+
+        def write() -> dict[tuple[str, str], Route]:
+            ups, downs = {}, {}
+            for name, spoke in spokes.items():
+                ups[name] = compile_leg(Leg("up", spoke.rules, name, hub, spoke.schema, hub_schema))
+                downs[name] = compile_leg(Leg("down", spoke.rules, hub, name, hub_schema, spoke.schema))
+            routes = {}
+            for source, target in permutations((*spokes, hub), 2):
+                legs = [*([ups[source]] if source != hub else []), *([downs[target]] if target != hub else [])]
+                routes[source, target] = join_route(legs, f"{group}/{target}", stash_key=stash_key, budget=stash_budget)
+            return _adopting(routes, adopts, group, kind, stash_key=stash_key, budget=stash_budget)
+
         return cls(
             group,
             kind,
@@ -90,7 +120,7 @@ class KindGraph:
             MappingProxyType(dict(spokes)),
             stash_key,
             stash_budget,
-            MappingProxyType(_adopting(routes, adopts, group, kind, stash_key=stash_key, budget=stash_budget)),
+            Routes(write),
             adopts,
             leaves,
             keyless,
@@ -109,7 +139,7 @@ class KindGraph:
     @property
     def keeps(self) -> bool:
         """Whether some rule keeps values that it cannot convert, so that they do not fail their object."""
-        return any(route.keeps for route in self.routes.values())
+        return any(next(keeping(spoke.rules), None) for spoke in self.spokes.values())
 
     def adopted(self, obj: Json) -> Json:
         """Return an object in which a stash of restow's own replaces the stashes of other tools."""
@@ -206,6 +236,12 @@ class Graph:
     """The conversions of a provider, by (group, kind)."""
 
     kinds: Mapping[tuple[str, str], KindGraph]
+
+    def compile(self) -> Graph:
+        """Compile every route that is not compiled, and return this graph."""
+        for kind in self.kinds.values():
+            kind.routes.compile()
+        return self
 
     def kind(self, group: str, kind: str) -> KindGraph:
         """Return the conversions of one kind.

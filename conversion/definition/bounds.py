@@ -77,7 +77,7 @@ Pair = tuple[Schema, Schema, tuple[str, str]]
 def _same(rules: Sequence[Rule], spoke: Schema, hub: Schema, places: tuple[str, str]) -> Iterator[Pair]:
     """Yield the pairs of fields, with their places, between which values pass unchanged."""
     claimed = {parse(text) for rule in rules for text in (*rule.spoke, *rule.hub)}
-    for name in spoke.properties.keys() & hub.properties.keys():
+    for name in sorted(spoke.properties.keys() & hub.properties.keys()):
         if not (spoke.is_root and name in _IMPLICIT):
             below = (field_path(places[0], name), field_path(places[1], name))
             yield from _below((name,), claimed, spoke.properties[name], hub.properties[name], below)
@@ -118,7 +118,7 @@ def _below(path: Path, claimed: set[Path], ours: Schema, theirs: Schema, places:
     if not any(claim[: len(path)] == path for claim in claimed):
         yield from _whole(ours, theirs, places)
         return
-    for name in ours.properties.keys() & theirs.properties.keys():
+    for name in sorted(ours.properties.keys() & theirs.properties.keys()):
         below = (field_path(places[0], name), field_path(places[1], name))
         yield from _below((*path, name), claimed, ours.properties[name], theirs.properties[name], below)
 

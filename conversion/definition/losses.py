@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
@@ -28,36 +27,10 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.rules.branches import When, flattened
 from restow.conversion.rules.kindwide import Keyless, lists_of, with_keyless
-from restow.conversion.rules.model import (
-    Constant,
-    Default,
-    Direction,
-    Lens,
-    Move,
-    Private,
-    Rule,
-    ScopedRules,
-    Side,
-    Waiver,
-    inside_path,
-)
+from restow.conversion.rules.model import Loss, Rule, ScopedRules, Side, inside_path
 from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.schema import schema_at
-
-_BOTH: Final[tuple[Direction, Direction]] = ("up", "down")
-
-
-class Loss(StrEnum):
-    """What a rule does with information in one direction."""
-
-    LOSSLESS = "lossless"
-    STASHED = "stashed"
-    """The stash keeps data that the other version does not have."""
-    DROPPED = "dropped"
-    """The data is dropped on purpose."""
-    WAIVED = "waived"
-    """Nothing is lost; the result may lack a required field, on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +79,8 @@ def _of_rules(
             yield from _of_rules(rule.rules, kind, version, hub, around, f"{branch} {rule.label}".strip())
             continue
         paths = (_places(rule, "spoke", around[0]), _places(rule, "hub", around[1]))
-        up, down, reason = judged(rule)
-        keeps = isinstance(rule, Lens | ScopedRules) and rule.on_error == "keep"
-        yield RuleLoss(kind, version, hub, rule.label, paths, up, down, reason, branch, keeps)
+        up, down = rule.loss("up"), rule.loss("down")
+        yield RuleLoss(kind, version, hub, rule.label, paths, up, down, rule.reason, branch, rule.keeps)
         if isinstance(rule, ScopedRules):
             (spoke,), (of_hub,) = paths
             inside = (inside_path(rule.container, spoke), inside_path(rule.container, of_hub))
@@ -123,36 +95,6 @@ def _below(around: str, text: str) -> str:
     for name in parse(text):
         around = field_path(around, name)
     return around
-
-
-def judged(rule: Rule) -> tuple[Loss, Loss, str]:
-    """Return what one rule does with information going up and going down, and the author's reason if there is one."""
-    match rule:
-        case Private():
-            loss = Loss.STASHED if rule.acknowledge is None else Loss.DROPPED
-            up, down = (loss, Loss.LOSSLESS) if rule.spoke else (Loss.LOSSLESS, loss)
-            return up, down, rule.acknowledge or ""
-        case Constant():
-            loses: tuple[Direction, ...] = ("up",) if rule.spoke else ("down",)
-        case Default():
-            loses = ("up", "down")
-        case Waiver():
-            up, down = (Loss.LOSSLESS, Loss.WAIVED) if rule.spoke else (Loss.WAIVED, Loss.LOSSLESS)
-            return up, down, rule.acknowledge
-        case Lens() if rule.forget is not None:
-            return Loss.DROPPED, _verdict(rule.may_lose("down")), rule.acknowledge or ""
-        case Lens():
-            loses = tuple(each for each in _BOTH if rule.may_lose(each))
-        case ScopedRules() if rule.hide is not None:
-            loses = ("down",)
-        case Move() | _:
-            loses = ()
-    reason = rule.acknowledge if isinstance(rule, ScopedRules) else None
-    return _verdict("up" in loses), _verdict("down" in loses), reason or ""
-
-
-def _verdict(loses: bool) -> Loss:
-    return Loss.STASHED if loses else Loss.LOSSLESS
 
 
 _USUAL: Final = ("name", "id", "key", "type")
@@ -259,7 +201,7 @@ def _lossy(rule: ScopedRules) -> Iterator[str]:
     for inner in flattened(rule.rules):
         if isinstance(inner, ScopedRules):
             yield from _lossy(inner)
-        elif Loss.STASHED in judged(inner)[:2]:
+        elif Loss.STASHED in (inner.loss("up"), inner.loss("down")):
             yield inner.label
 
 

@@ -68,7 +68,7 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
         for index, text in enumerate(rule.claims("hub")):
             place = spoke[index] if index < len(spoke) else ""
             source, required = taken.get(place, (None, False))
-            kept = required and _always_says(rule) and parse(place)[:-1] == parse(text)[:-1]
+            kept = required and rule.always_gives and parse(place)[:-1] == parse(text)[:-1]
             filled = isinstance(rule, Constant | Default) and rule.filled_in == "hub"
             image = _image(rule, source)
             if isinstance(rule, Lens) and rule.standard is not None:
@@ -84,15 +84,6 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
 def _standard_image(standard: Standard, index: int, sources: Sequence[Node | None]) -> Node:
     images = standard.shapes["hub"] if standard.image is None else standard.image(sources)
     return dict(images[index]) or dict(_ANY)
-
-
-def _always_says(rule: Rule) -> bool:
-    """Return whether a rule gives the hub a value whenever the spoke has one."""
-    if isinstance(rule, Default):
-        return rule.omitted_in == "spoke"
-    return isinstance(rule, Move | ScopedRules) or (
-        isinstance(rule, Lens) and (rule.tables is not None or rule.singleton == "hub")
-    )
 
 
 def _image(rule: Rule, source: Node | None) -> Node:
@@ -301,7 +292,7 @@ class Registry:
         return declared
 
     def freeze(self, crds: Iterable[Crd] = (), *, on_error: OnError = "fail") -> Graph:
-        """Check everything and return the graph.
+        """Check everything, compile, and return the graph.
 
         With CRDs, each kind needs its own, and every field of every version is accounted for; without CRDs, only the
         rules themselves are checked. ``on_error`` is the default for kinds and rules that leave it open.
@@ -310,6 +301,10 @@ class Registry:
             DefinitionError: a rule is defective, a CRD is missing, or a field is unaccounted for. The error has every
                 diagnostic.
         """
+        return self.check(crds, on_error=on_error).compile()
+
+    def check(self, crds: Iterable[Crd] = (), *, on_error: OnError = "fail") -> Graph:
+        """Check everything as ``freeze`` does, and return the graph, whose routes are compiled when they are needed."""
         by_kind = {(crd.group, crd.kind): crd for crd in crds}
         diagnostics: list[Diagnostic] = []
         kinds: list[KindGraph] = []
@@ -365,7 +360,7 @@ def _freeze(
     found += dict.fromkeys(diagnostic for each in findings.values() for diagnostic in each.found)
     if found:
         return None, found
-    return KindGraph.compiled(
+    return KindGraph.of(
         kind.group,
         kind.kind,
         hub=kind.hub,

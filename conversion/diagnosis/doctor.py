@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 from restow.conversion.certificates.apply import read_crd
-from restow.conversion.certificates.need import MayBeStored, webhook_need
+from restow.conversion.certificates.unwire import MayBeStored, webhook_need
 from restow.conversion.certificates.wiring.clientconfig import address_in
 from restow.conversion.diagnosis.problems import (
     called,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from restow.conversion.certificates.need import MayBeStored
+from restow.conversion.certificates.unwire import MayBeStored
 from restow.conversion.diagnosis.doctor import MOST_OBJECTS, Examine, diagnose
 from restow.conversion.diagnosis.problems import names, namespace_waits
 from restow.crds import Crd

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from restow.conversion.certificates.wiring.clientconfig import Address, Service
-from restow.conversion.certificates.wiring.crd import injector_of
+from restow.conversion.certificates.wiring.fieldmanagers import injector_of
 from restow.crds import Crd
 from restow.crds.problems import CrdProblem, ProblemKind
 from restow.kube.resources import qualified_name

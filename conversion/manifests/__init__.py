@@ -30,9 +30,8 @@ from restow.conversion.manifests.convert import (
     convert_manifest,
     objects_of,
 )
-from restow.conversion.manifests.document import YamlDocument
+from restow.conversion.manifests.document import YamlDocument, read
 from restow.conversion.manifests.edit import write_yaml
-from restow.conversion.manifests.reader import read
 from restow.crds.documents import NotYaml
 
 __all__ = [

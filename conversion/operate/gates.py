@@ -169,7 +169,7 @@ def mistakes(document: Mapping[str, Any], crd: Crd | None = None, claim: Crd | N
 
 def _defects(rules: ConversionRules, crd: Crd | None) -> list[str]:
     try:
-        registry_of([rules]).freeze([] if crd is None else [crd])
+        registry_of([rules]).check([] if crd is None else [crd])
     except DefinitionError as error:
         return [_told(rules, diagnostic) for diagnostic in error.diagnostics]
     return []

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.certificates import WiringRefused
-from restow.conversion.certificates.need import MayBeStored
+from restow.conversion.certificates.unwire import MayBeStored
 from restow.conversion.certificates.wiring.crd import composite_of
 from restow.conversion.operate import gates
 from restow.conversion.operate.declarations import Declarations
@@ -324,7 +324,7 @@ class RulesReconciler:
         if known is None or known[0] != revision.name:
             used = {step.name for step in self._steps}
             if REFUSING in self._steps:
-                graph, crds = await asyncio.to_thread(revision.graph), revision.targets()
+                graph, crds = await asyncio.to_thread(revision.checked), revision.targets()
                 used = {step.name for step in self._steps if step.is_for(graph, crds)}
             known = self._used[name] = (revision.name, frozenset(used))
         return dict.fromkeys(record.steps, StepState.ENDING) | dict.fromkeys(sorted(known[1]), StepState.WANTED)

@@ -25,7 +25,7 @@ from restow.conversion.operate.records import Records
 from restow.conversion.operate.revisions import Revision, RevisionRecord
 from restow.conversion.operate.trial import tried
 from restow.conversion.operate.turns import QueueOfKindFull
-from restow.conversion.operate.workers import Workers, is_costly
+from restow.conversion.operate.workers import Workers, is_costly, servable
 from restow.conversion.server.conversion import GaveUp
 from restow.crds import Crd
 from restow.kube import Cluster
@@ -110,7 +110,7 @@ class Rehearsals:
             return await self._fatal(known, revision, record, f"{gave_up}; change the rules")
 
     async def _begun(self, revision: Revision, crds: Sequence[Crd]) -> Rehearsal:
-        graph = await asyncio.to_thread(revision.graph)
+        graph = await asyncio.to_thread(servable, revision)
         if not is_costly(graph):
             return Rehearsal(partial(_tried_here, graph), crds)
         text = await asyncio.to_thread(lambda: revision.body)

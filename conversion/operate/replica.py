@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from restow.conversion.certificates import Address
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.values import Json
@@ -35,7 +35,7 @@ from restow.conversion.operate.revisions import (
     report_key,
 )
 from restow.conversion.operate.wiring import At, KindsStep
-from restow.conversion.operate.workers import Workers, is_costly
+from restow.conversion.operate.workers import Workers, is_costly, servable
 from restow.conversion.server.webhook import WebhookServer
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -209,7 +209,7 @@ class Replica:
                 continue
             try:
                 revision = Revision.read(name, record.revisions[name])
-                served.graphs[name] = await asyncio.to_thread(revision.graph)
+                served.graphs[name] = await asyncio.to_thread(servable, revision)
             except ConversionError as error:
                 problem = f"revision {name}: {str(error)[:500]}"
                 _log.error("%s: %s", record.crd, problem)

@@ -113,13 +113,17 @@ class Revision:
         return cls(rules, crd, claim, name, text)
 
     def graph(self) -> Graph:
-        """Compile the revision.
+        """Compile the revision; raises as ``checked``."""
+        return self.checked().compile()
+
+    def checked(self) -> Graph:
+        """Return the conversions, whose routes are compiled when they are needed.
 
         Raises:
-            ConversionError: this release of restow cannot parse or compile it.
+            ConversionError: this release of restow cannot parse it, or finds mistakes in it.
         """
         crds = self.targets()
-        return registry_of(parse(for_kind(self.rules, crd.kind)) for crd in crds).freeze(crds)
+        return registry_of(parse(for_kind(self.rules, crd.kind)) for crd in crds).check(crds)
 
     def targets(self) -> tuple[Crd, ...]:
         """Return the CRD, and that of its claims, with the parts that conversions depend on.

@@ -23,34 +23,23 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates import (
+from restow.conversion.certificates import NotAnswering, WiringRefused, unwire
+from restow.conversion.certificates.apply import read_configuration, read_definition, remove_configuration
+from restow.conversion.certificates.probe import probe
+from restow.conversion.certificates.unwire import MayBeStored, names, put_back, webhook_need
+from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
-    NotAnswering,
-    WiringRefused,
-    plan_configuration,
-    probe,
-    unwire,
-)
-from restow.conversion.certificates.apply import read_configuration, read_definition, remove_configuration
-from restow.conversion.certificates.need import MayBeStored, webhook_need
-from restow.conversion.certificates.unwire import names, put_back
-from restow.conversion.certificates.wiring.clientconfig import (
     address_in,
     address_named,
     bundle_in,
     is_named,
     name_of,
 )
-from restow.conversion.certificates.wiring.configuration import bundles_of
-from restow.conversion.certificates.wiring.crd import (
-    Definition,
-    composite_of,
-    foreign_webhook,
-    injector_of,
-    resource_of_definition,
-)
+from restow.conversion.certificates.wiring.configuration import bundles_of, plan_configuration
+from restow.conversion.certificates.wiring.crd import Definition, composite_of, foreign_webhook, resource_of_definition
 from restow.conversion.certificates.wiring.documents import configuration_document, refusal_webhook, stash_webhook
+from restow.conversion.certificates.wiring.fieldmanagers import injector_of
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import WiringProblem
 from restow.conversion.model.values import Json

@@ -24,6 +24,7 @@ import msgspec
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ObjectError, ReviewError
+from restow.conversion.operate.revisions import Revision
 from restow.conversion.operate.turns import FIRST_S, MOST_S, Job, QueueOfKindFull, Turns
 from restow.conversion.operate.worker import HEAD, Task, TaskReply
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
@@ -55,6 +56,12 @@ _OF_PROCESS: Final = 2  # CPUCLOCK_SCHED of Linux
 _WHILE_REFUSED: Final = (
     "a conversion of this kind took too much time or memory, so the kind is not converted for some seconds"
 )
+
+
+def servable(revision: Revision) -> Graph:
+    """Return the conversions of a revision; only routes that this process converts by are compiled."""
+    graph = revision.checked()
+    return graph if is_costly(graph) else graph.compile()
 
 
 def is_costly(graph: Graph) -> bool:
@@ -364,7 +371,8 @@ class KindsWorkers:
             QueueOfKindFull: too many requests about the kind wait.
         """
         found: list[str] = []
-        for texts in _parts([msgspec.json.encode(obj) for obj in objects]):
+        # Without objects too, the process has to compile the revision, because this one does not.
+        for texts in [*_parts([msgspec.json.encode(obj) for obj in objects])] or [[]]:
             body = b"[" + b",".join(texts) + b"]"
             task = Task("try", self.revision)
             try:

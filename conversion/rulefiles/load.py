@@ -13,8 +13,7 @@ from typing import Final
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.definition.registry import Registry
-from restow.conversion.manifests.document import YamlAlias, YamlDocument, YamlMapping, YamlNode, YamlSequence
-from restow.conversion.manifests.reader import read
+from restow.conversion.manifests.document import YamlAlias, YamlDocument, YamlMapping, YamlNode, YamlSequence, read
 from restow.conversion.model.errors import ConversionError, DefinitionError, Diagnostic
 from restow.conversion.rulefiles.parse import ConversionRules, Place, Problem, RulesInvalid, parse, registry_of
 from restow.crds import Crd

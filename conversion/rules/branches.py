@@ -56,6 +56,11 @@ class When(Rule):
         """
         return self.place["spoke"] if self.values is None else str(self.values["spoke"][0])
 
+    @property
+    def contained(self) -> tuple[Rule, ...]:
+        """The rules of the branch."""
+        return self.rules
+
 
 @dataclass(frozen=True, slots=True)
 class Union:

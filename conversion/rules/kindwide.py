@@ -91,19 +91,12 @@ def _decided(rule: Rule, on_error: OnError) -> Rule:
         case When():
             return replace(rule, rules=with_on_error(rule.rules, on_error))
         case Lens():
-            return replace(rule, on_error=(rule.on_error or on_error) if can_fail(rule) else "fail")
+            return replace(rule, on_error=(rule.on_error or on_error) if rule.can_fail else "fail")
         case ScopedRules():
-            own = (rule.on_error or on_error) if can_fail(rule) else "fail"
+            own = (rule.on_error or on_error) if rule.can_fail else "fail"
             return replace(rule, on_error=own, rules=with_on_error(rule.rules, on_error))
         case _:
             return rule
-
-
-def can_fail(rule: Rule) -> bool:
-    """Return whether a rule has functions of its author, or applies again inside of itself."""
-    if isinstance(rule, Lens):
-        return not rule.is_known
-    return isinstance(rule, ScopedRules) and bool(rule.hide is not None or rule.merge is not None or rule.recurse)
 
 
 def has_limits(rule: Rule) -> bool:
@@ -114,22 +107,17 @@ def has_limits(rule: Rule) -> bool:
 
 def any_has_limits(rules: Sequence[Rule]) -> bool:
     """Return whether one of the rules has an expression, to any depth."""
-    return any(
-        has_limits(rule) or (isinstance(rule, When | ScopedRules) and any_has_limits(rule.rules)) for rule in rules
-    )
+    return any(has_limits(rule) or any_has_limits(rule.contained) for rule in rules)
 
 
 def may_be_costly(rules: Sequence[Rule]) -> bool:
     """Return whether the conversion of one small object may take long: by functions of an author, or by a pattern."""
-    return any(
-        can_fail(rule) or rule.name == _MATCHING or (isinstance(rule, When | ScopedRules) and may_be_costly(rule.rules))
-        for rule in rules
-    )
+    return any(rule.can_fail or rule.name == _MATCHING or may_be_costly(rule.contained) for rule in rules)
 
 
-def failing_labels(rule: Lens | ScopedRules) -> Iterator[str]:
+def failing_labels(rule: Rule) -> Iterator[str]:
     """Yield the names of a rule in failures: its label, and for ``each`` the function that raised."""
-    if isinstance(rule, Lens):
+    if not isinstance(rule, ScopedRules):
         yield rule.label
         return
     if rule.recurse:
@@ -140,10 +128,9 @@ def failing_labels(rule: Lens | ScopedRules) -> Iterator[str]:
         yield f"{rule.label} merge"
 
 
-def keeping(rules: Sequence[Rule]) -> Iterator[Lens | ScopedRules]:
+def keeping(rules: Sequence[Rule]) -> Iterator[Rule]:
     """Yield the rules that keep what they cannot convert, to any depth."""
     for rule in rules:
-        if isinstance(rule, Lens | ScopedRules) and rule.on_error == "keep":
+        if rule.keeps:
             yield rule
-        if isinstance(rule, When | ScopedRules):
-            yield from keeping(rule.rules)
+        yield from keeping(rule.contained)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import wraps
 from inspect import signature
 from typing import Any, Final, Literal, ParamSpec, Protocol
@@ -41,6 +42,18 @@ def opposite(side: Side) -> Side:
     return "hub" if side == "spoke" else "spoke"
 
 
+class Loss(StrEnum):
+    """What a rule does with information in one direction."""
+
+    LOSSLESS = "lossless"
+    STASHED = "stashed"
+    """The stash keeps data that the other version does not have."""
+    DROPPED = "dropped"
+    """The data is dropped on purpose."""
+    WAIVED = "waived"
+    """Nothing is lost; the result may lack a required field, on purpose."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A declaration; ``name`` is its constructor, ``arguments`` are the author's arguments by name.
@@ -62,6 +75,47 @@ class Rule:
     def claims(self, side: Side) -> tuple[str, ...]:
         """Return the paths of that side which the rule reads and writes."""
         return self.spoke if side == "spoke" else self.hub
+
+    @property
+    def contained(self) -> tuple[Rule, ...]:
+        """The rules that this rule applies to an object, an item, a value or a branch."""
+        return ()
+
+    @property
+    def reason(self) -> str:
+        """The author's reason why something is dropped or missing, or why a list needs no keys."""
+        return ""
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the rule has functions of its author, or applies again inside of itself."""
+        return False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the stash keeps values that the rule cannot convert."""
+        return False
+
+    @property
+    def always_gives(self) -> bool:
+        """Whether the rule gives the hub a value whenever the spoke has one."""
+        return False
+
+    @property
+    def ties(self) -> bool:
+        """Whether one field that the rule writes depends on several that it reads."""
+        return False
+
+    def loss(self, direction: Direction) -> Loss:  # noqa: ARG002 a rule loses nothing unless its kind says so
+        """Return what the rule does with information in that direction."""
+        return Loss.LOSSLESS
+
+    def shows_what_fits(self, side: Side) -> bool:  # noqa: ARG002 most rules show every value
+        """Return whether a field of that side, or an object that has only this field, is there for some values only.
+
+        A part of a value may fit (``described``) where the whole value does not.
+        """
+        return False
 
 
 _Parameters = ParamSpec("_Parameters")
@@ -85,6 +139,11 @@ def declared(constructor: Callable[_Parameters, Rule]) -> Callable[_Parameters, 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Rule):
     """The same value at another path."""
+
+    @property
+    def always_gives(self) -> bool:
+        """Whether the hub gets the value: always."""
+        return True
 
 
 #: A schema node with only what a rule needs of a field: its ``type``, and the content of a list or map.
@@ -241,6 +300,41 @@ class Lens(Rule):
         """Whether the functions are restow's own."""
         return self.tables is not None or self.singleton is not None or self.standard is not None
 
+    @property
+    def reason(self) -> str:
+        """The author's reason why values are forgotten; other losses need none."""
+        return self.acknowledge or "" if self.forget is not None else ""
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether an author's function may raise: restow's own never do."""
+        return not self.is_known
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the stash keeps values for which a function raises."""
+        return self.on_error == "keep"
+
+    @property
+    def always_gives(self) -> bool:
+        """Whether the hub gets a value: from a table, and where the hub has a list of one."""
+        return self.tables is not None or self.singleton == "hub"
+
+    @property
+    def ties(self) -> bool:
+        """Whether the functions get several values or return several."""
+        return len(self.spoke) > 1 or len(self.hub) > 1 or bool(self.reads)
+
+    def loss(self, direction: Direction) -> Loss:
+        """Return the declared loss; forgotten values are dropped going up."""
+        if direction == "up" and self.forget is not None:
+            return Loss.DROPPED
+        return Loss.STASHED if self.may_lose(direction) else Loss.LOSSLESS
+
+    def shows_what_fits(self, side: Side) -> bool:
+        """Return whether that side shows only values that its schema can hold."""
+        return self.standard is not None and self.standard.must_fit == side
+
     def is_checked(self, direction: Direction) -> bool:
         """Return whether the inverse verifies a conversion in that direction.
 
@@ -266,6 +360,10 @@ class Constant(Rule):
         """The side that always has the field."""
         return "hub" if self.hub else "spoke"
 
+    def loss(self, direction: Direction) -> Loss:
+        """Return the loss of other values than the constant, on the way from the side that has the field."""
+        return Loss.STASHED if (direction == "up") == bool(self.spoke) else Loss.LOSSLESS
+
     def claims(self, side: Side) -> tuple[str, ...]:
         """Return the path on the side that has the field; nothing if other rules convert it."""
         return () if self.is_layered else Rule.claims(self, side)
@@ -288,6 +386,15 @@ class Default(Rule):
         """The side that always has the field."""
         return opposite(self.omitted_in)
 
+    @property
+    def always_gives(self) -> bool:
+        """Whether the hub always has the field."""
+        return self.omitted_in == "spoke"
+
+    def loss(self, direction: Direction) -> Loss:  # noqa: ARG002 each side has a form of its own
+        """Return that the stash keeps whether the field was written, in both directions."""
+        return Loss.STASHED
+
     def claims(self, side: Side) -> tuple[str, ...]:
         """Return the path on that side; nothing if other rules convert the field."""
         return () if self.is_layered else Rule.claims(self, side)
@@ -306,12 +413,32 @@ class Waiver(Rule):
         """Return nothing."""
         return ()
 
+    @property
+    def reason(self) -> str:
+        """Why the field may be missing."""
+        return self.acknowledge
+
+    def loss(self, direction: Direction) -> Loss:
+        """Return that the side which requires the field may lack it."""
+        return Loss.WAIVED if (direction == "down") == bool(self.spoke) else Loss.LOSSLESS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private(Rule):
     """A field that only one side has: kept in the stash, or dropped if ``acknowledge`` says why that is no loss."""
 
     acknowledge: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the field is dropped."""
+        return self.acknowledge or ""
+
+    def loss(self, direction: Direction) -> Loss:
+        """Return what becomes of the field on the way to the side that lacks it."""
+        if (direction == "up") != bool(self.spoke):
+            return Loss.LOSSLESS
+        return Loss.STASHED if self.acknowledge is None else Loss.DROPPED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,6 +487,44 @@ class ScopedRules(Rule):
     def inner(self) -> tuple[Rule, ...]:
         """All rules that apply inside. With ``recurse`` they have no end: use them only to walk over data."""
         return (*self.rules, *self.recursions) if self.recurse else self.rules
+
+    @property
+    def contained(self) -> tuple[Rule, ...]:
+        """The rules inside, without those that apply again."""
+        return self.rules
+
+    @property
+    def reason(self) -> str:
+        """Why the items of a list need no keys."""
+        return self.acknowledge or ""
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the rule itself has functions of its author, or applies again inside of itself."""
+        return bool(self.hide is not None or self.merge is not None or self.recurse)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the stash keeps items for which a function of this rule raises."""
+        return self.on_error == "keep"
+
+    @property
+    def always_gives(self) -> bool:
+        """Whether the hub gets the container: always."""
+        return True
+
+    @property
+    def ties(self) -> bool:
+        """Whether a function decides by a whole item if the spoke shows it."""
+        return self.hide is not None
+
+    def loss(self, direction: Direction) -> Loss:
+        """Return that the stash keeps hidden items; the rules inside have losses of their own."""
+        return Loss.STASHED if direction == "down" and self.hide is not None else Loss.LOSSLESS
+
+    def shows_what_fits(self, side: Side) -> bool:
+        """Return whether a rule inside of one object shows only some values."""
+        return self.container == "object" and any(each.shows_what_fits(side) for each in self.rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,10 +130,7 @@ def is_joint(steps: FieldSteps, rules: Sequence[Rule], side: Side) -> bool:
 def has_joint(rules: Sequence[Rule]) -> bool:
     """Return whether some field of the hub depends on several of the spoke, or on all of a value."""
     scope = branched(rules)
-    ties = (
-        _ties(rule) or _shows_what_fits(rule, "hub") or (isinstance(rule, ScopedRules) and has_joint(rule.rules))
-        for rule in scope.plain
-    )
+    ties = (rule.ties or rule.shows_what_fits("hub") or has_joint(rule.contained) for rule in scope.plain)
     return bool(scope.unions) or any(ties)
 
 
@@ -179,34 +176,17 @@ def made_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
 def _is_made(steps: FieldSteps, rule: Rule, side: Side) -> bool:
     for text in rule.claims(side):
         path = parse(text)
-        if path[: len(steps)] == steps and _shows_what_fits(rule, side):
+        if path[: len(steps)] == steps and rule.shows_what_fits(side):
             return True
         if steps[: len(path)] != path:
             continue
         rest = steps[len(path) :]
         if isinstance(rule, Lens):
-            return _ties(rule) or bool(rest)
+            return rule.ties or bool(rest)
         if isinstance(rule, ScopedRules):
             inside = rest if rule.container == "object" else rest[1:]
-            return _ties(rule) or (bool(inside) and is_joint(inside, rule.inner, side))
+            return rule.ties or (bool(inside) and is_joint(inside, rule.inner, side))
     return False
-
-
-def _ties(rule: Rule) -> bool:
-    """Return whether one field that the rule writes depends on several that it reads."""
-    if isinstance(rule, ScopedRules):
-        return rule.hide is not None
-    return isinstance(rule, Lens) and (len(rule.spoke) > 1 or len(rule.hub) > 1 or bool(rule.reads))
-
-
-def _shows_what_fits(rule: Rule, side: Side) -> bool:
-    """Return whether a field of that side, or an object that has only this field, is there for some values only.
-
-    A part of a value may fit (``described``) where the whole value does not.
-    """
-    if isinstance(rule, ScopedRules):
-        return rule.container == "object" and any(_shows_what_fits(each, side) for each in rule.rules)
-    return isinstance(rule, Lens) and rule.standard is not None and rule.standard.must_fit == side
 
 
 def has_forget(rules: Sequence[Rule]) -> bool:

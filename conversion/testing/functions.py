@@ -78,7 +78,7 @@ def failing(kind: KindGraph, seed: int, *, everywhere: bool = False) -> KindGrap
         name: replace(spoke, rules=tuple(_failing(spoke.rules, seed, everywhere=everywhere)))
         for name, spoke in kind.spokes.items()
     }
-    return KindGraph.compiled(
+    return KindGraph.of(
         kind.group,
         kind.kind,
         hub=kind.hub,

@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from restow.crds import Crd, Schema, added_defaults, dropped_fields, retyped_fields, topology_differences
 from restow.migrator.decide.proof import may_be_stored, reencoding_due
 from restow.migrator.model.options import ManagedFields, Options, Phase, Scope
+from restow.migrator.model.report import few
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
-
-_SHOWN = 5
 
 
 def undeclared_defaults(old: Schema, new: Schema) -> tuple[str, ...]:
@@ -50,17 +49,12 @@ def hazard_warnings(
         if not entries:
             continue
         said.append(
-            f"{sum(entries.values())} managedFields entries of {_some(list(entries))} stay at {version}, which lacks "
-            f"{_some(list(paths))}, a default of {storage}: the next write of an object that has it costs all owners "
+            f"{sum(entries.values())} managedFields entries of {few(list(entries))} stay at {version}, which lacks "
+            f"{few(list(paths))}, a default of {storage}: the next write of an object that has it costs all owners "
             "of the object, unless that write is a server-side apply. Run with --managed-fields translate, "
             f"--scope not-storage and --ignore-mark, and have these managers apply at {storage}"
         )
     return said
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def entry_policies(crd: Crd, options: Options, *, completed: bool = False) -> EntryPolicies:

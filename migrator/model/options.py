@@ -110,7 +110,7 @@ class Options:
             (``restow.migrator.model.watermark``). It trusts ``settle_s``, as every prune does. A run without it writes
             such objects once more, and so repairs objects that a slower API server wrote at the old version. Use it in
             Jobs that are retried; omit it for a full check.
-        shard: the part of the objects for this process, or None for all; see ``restow.migrator.decide.shards``.
+        shard: the part of the objects for this process, or None for all; see ``restow.migrator.run.shards``.
         engine: what rewrites the objects.
         patience_s: seconds for which requests with temporary failures (no answer, 429, 5xx), and an unreachable
             converter, are retried.

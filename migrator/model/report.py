@@ -1,14 +1,15 @@
-"""The reports of a run, as values and as the JSON of ``restow migrate -o json``, and the run's current waits.
+"""The reports of a run and the findings of a plan, as values and as JSON, and the run's current waits.
 
-They contain names and counts, never a value of an object. Failures beyond a limit are only counted, so that memory
-stays bounded.
+They contain names, counts and reasons, never a value of an object. Failures and findings beyond a limit are only
+counted, so that memory stays bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -63,6 +64,17 @@ class Waits:
             return ""
         last = max(long, key=lambda each: each.until)
         return f"waiting {max(last.until - self._clock(), 0.0):.0f} s {last.what}"
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names of many for a sentence, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def rows(counts: Mapping[tuple[str, str], int], *fields: str) -> list[dict[str, Any]]:
+    """Return counts as JSON, sorted: an object each, of the parts of its key and the number."""
+    return [dict(zip(fields, (*key, count), strict=True)) for key, count in sorted(counts.items())]
 
 
 def again(what: str, attempt: int, attempts: int, why: str) -> str:
@@ -304,7 +316,6 @@ class CrdReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the element of ``crds`` in the JSON report."""
-        counts, requests = self.objects, self.requests
         return {
             "name": self.name,
             "storageVersion": self.storage_version,
@@ -313,14 +324,11 @@ class CrdReport:
             "storedVersionsPutBack": list(self.put_back),
             "pruned": self.pruned,
             "prunedReason": self.pruned_reason,
-            "objects": {name: getattr(counts, name) for name in ObjectCounts.__slots__},
-            "requests": {name: getattr(requests, name) for name in Requests.__slots__},
-            "failures": [
-                {"namespace": each.namespace, "name": each.name, "reason": each.reason, "message": each.message}
-                for each in self.failures
-            ],
-            "strippedOwners": _told(self.stripped_owners),
-            "keptOwners": _told(self.kept_owners),
+            "objects": asdict(self.objects),
+            "requests": asdict(self.requests),
+            "failures": [asdict(each) for each in self.failures],
+            "strippedOwners": rows(self.stripped_owners, "manager", "apiVersion", "entries"),
+            "keptOwners": rows(self.kept_owners, "manager", "apiVersion", "entries"),
             "conversions": self.conversions,
             "refused": self.refused,
             "unfinished": self.unfinished,
@@ -344,13 +352,6 @@ _UNTRIED = (
 )
 
 
-def _told(owners: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
-    return [
-        {"manager": manager, "apiVersion": version, "entries": count}
-        for (manager, version), count in sorted(owners.items())
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
     """The report of a run about all its CRDs."""
@@ -371,3 +372,165 @@ class MigrationReport:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON report; ``docs/migrating.md``, *Exit codes and report*, describes its fields."""
         return {"result": self.result.value, "crds": [crd.to_json() for crd in self.crds]}
+
+
+MOST_EACH = 100
+"""The largest number of listed findings of one check; further ones are only counted, so that memory stays bounded."""
+
+
+class PlanCheck(StrEnum):
+    """The subject of a finding.
+
+    - ``permissions``: the rights of this user.
+    - ``objects``: objects that a migration could not finish.
+    - ``owners``: managers with fields that cannot be carried over.
+    - ``fields``: fields that a rewrite would prune.
+    - ``webhook``: whether the conversion webhook answers, and its answers.
+    - ``crd``: the migration's own writes of the CRD.
+    - ``rehearsal``: writes that could not be tried.
+    - ``native``: the cluster's own migration.
+    """
+
+    PERMISSIONS = "permissions"
+    OBJECTS = "objects"
+    OWNERS = "owners"
+    FIELDS = "fields"
+    WEBHOOK = "webhook"
+    CRD = "crd"
+    REHEARSAL = "rehearsal"
+    NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFinding:
+    """One finding.
+
+    Attributes:
+        check: the subject of the finding.
+        message: the sentence.
+        fails: whether the migration would fail because of it; otherwise it is a warning.
+        namespace, name: the object, if the finding is about one.
+        reason: the reason as in a migration's report.
+    """
+
+    check: PlanCheck
+    message: str
+    fails: bool = False
+    namespace: str = ""
+    name: str = ""
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return one element of ``findings`` in ``restow plan -o json``."""
+        return {
+            "check": self.check.value,
+            "severity": "error" if self.fails else "warning",
+            "namespace": self.namespace,
+            "name": self.name,
+            "reason": self.reason,
+            "message": self.message,
+        }
+
+
+@dataclass(slots=True)
+class PlanFindings:
+    """Findings in the order in which they were added, and the number of unlisted ones of each check."""
+
+    listed: list[PlanFinding] = field(default_factory=list)
+    counts: Counter[tuple[PlanCheck, bool]] = field(default_factory=Counter)
+
+    def add(self, finding: PlanFinding) -> None:
+        """Count a finding, and keep it until its check has ``MOST_EACH`` of them."""
+        like = finding.check, finding.fails
+        self.counts[like] += 1
+        if self.counts[like] <= MOST_EACH:
+            self.listed.append(finding)
+
+    @property
+    def fail(self) -> bool:
+        """Whether the migration would fail because of a finding."""
+        return any(fails for _check, fails in self.counts)
+
+    def more(self) -> dict[PlanCheck, int]:
+        """Return the number of unlisted findings of each check."""
+        found: Counter[PlanCheck] = Counter()
+        for (check, _fails), count in self.counts.items():
+            found[check] += max(0, count - MOST_EACH)
+        return {check: count for check, count in found.items() if count}
+
+
+def of_failure(failure: ObjectFailure) -> PlanFinding:
+    """Return the finding for a dry-run write that failed."""
+    where, said = failure.where, failure.message.rstrip(".")
+    check = PlanCheck.REHEARSAL
+    if cannot_be_tried(said):
+        message = (
+            f"the write of {where} cannot be tried: {said}, so whether it would be admitted is not known. Set that "
+            "webhook's sideEffects to None or NoneOnDryRun if that is so, or expect it to be asked by the migration"
+        )
+    elif failure.reason in _PASSING:
+        message = f"the write of {where} could not be tried ({failure.reason}): {said}. Plan again"
+    else:
+        check = PlanCheck.OBJECTS
+        message = f"{where} would fail ({failure.reason}): {said}{_advice(failure)}"
+    return PlanFinding(
+        check=check,
+        message=message,
+        fails=check is PlanCheck.OBJECTS,
+        namespace=failure.namespace,
+        name=failure.name,
+        reason=failure.reason,
+    )
+
+
+def _advice(failure: ObjectFailure) -> str:
+    """Return what to do about a failure; empty if its message says it already."""
+    said = failure.message
+    if failure.reason in _ADVISED:
+        return ""
+    if any(text in said for text in _BROKEN_WEBHOOK):
+        return ". See that this webhook runs and that its certificate fits its caBundle, then plan again"
+    if is_denial(said):
+        return (
+            ". Have that policy or webhook admit updates that change nothing (and the user of the migration), or fix "
+            "the object, then plan again"
+        )
+    if failure.reason == "Invalid":
+        return ". The API server refuses every write of it as it is: fix the object, or the schema, then plan again"
+    if failure.reason == "CannotConvert":
+        return ". Fix the object, or its conversion, then plan again"
+    if failure.reason in ("RequestEntityTooLarge", "413"):
+        return ". It is larger than the API server accepts: make it smaller, then plan again"
+    return ". Fix what the message names, then plan again"
+
+
+def is_denial(said: str) -> bool:
+    """Return whether an admission policy or webhook refused a write, by the API server's message."""
+    return any(text in said for text in _POLICIES)
+
+
+def cannot_be_tried(said: str) -> bool:
+    """Return whether a write cannot be tried as a dry run, by the API server's message."""
+    return "does not support dry run" in said
+
+
+_BROKEN_WEBHOOK = ("failed calling webhook", "failed to call webhook")
+_POLICIES = (
+    "ValidatingAdmissionPolicy",
+    "MutatingAdmissionPolicy",
+    "admission webhook",
+    "denied the request",
+    "denied request",
+)
+_ADVISED = ("OwnershipWouldBeLost", "OwnershipLost", "OwnershipNotTranslated", "TooLarge", "NotFound")
+_PASSING = (
+    "Conflict",
+    "Interrupted",
+    "TooManyRequests",
+    "StorageInitializing",
+    "ServiceUnavailable",
+    "Timeout",
+    "Unreachable",
+    "TimedOut",
+    "BadReply",
+)

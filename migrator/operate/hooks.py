@@ -11,7 +11,7 @@ import heapq
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from restow.kube.errors import describe_failure, one_line
 from restow.migrator.model.callbacks import Moment
 from restow.migrator.model.options import Phase
 from restow.migrator.model.report import CrdReport, ObjectCounts, ObjectFailure, Requests
-from restow.migrator.references.model import FoundReferences
+from restow.migrator.references.reference import FoundReferences
 
 
 class MigrationEvent(StrEnum):
@@ -118,7 +118,7 @@ def facts(crd: Crd, report: CrdReport | None = None) -> dict[str, Any]:
 
 
 def _counted(counts: ObjectCounts | Requests) -> Mapping[str, int]:
-    return MappingProxyType({name: getattr(counts, name) for name in counts.__slots__})
+    return MappingProxyType(asdict(counts))
 
 
 def finding(report: CrdReport) -> str:

@@ -5,6 +5,8 @@ The module removes the series of a CRD that was deleted or is no longer a target
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from restow.kube.leaderelection import ElectionEvent
@@ -12,6 +14,8 @@ from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
 
 __all__ = ["MigrationMetrics"]
 
+
+_M = TypeVar("_M", Counter, Gauge, Histogram)
 
 _BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 _ENDS = (MigrationEvent.FINISHED, MigrationEvent.FAILED, MigrationEvent.STOPPED)
@@ -40,11 +44,12 @@ class MigrationMetrics:
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry)
+            return self._of_crd(Counter(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry))
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry)
+            return self._of_crd(Gauge(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry))
 
+        self._by_crd: list[Counter | Gauge | Histogram] = []
         # The counts of the current run that were already added, by CRD.
         self._counted: dict[str, dict[tuple[Counter, str], int]] = {}
         self._runs = counter("runs_total", "Migrations of a CRD, by how they ended.", "result")
@@ -61,13 +66,12 @@ class MigrationMetrics:
         self._not_looked_at = gauge("references_not_looked_at", "Resources that the last search could not look at.")
         self._searched = gauge("references_timestamp_seconds", "When that search ended, in Unix time.")
         self._leading = Gauge("restow_migrator_leading", "Whether this process leads.", ("lease",), registry=registry)
-        self._duration = Histogram(
-            "restow_migrator_run_duration_seconds",
-            "How long runs took.",
-            ("crd",),
-            buckets=_BUCKETS,
-            registry=registry,
-        )
+        name, text = "restow_migrator_run_duration_seconds", "How long runs took."
+        self._duration = self._of_crd(Histogram(name, text, ("crd",), buckets=_BUCKETS, registry=registry))
+
+    def _of_crd(self, metric: _M) -> _M:
+        self._by_crd.append(metric)
+        return metric
 
     def __call__(self, details: MigrationDetails) -> None:
         """Count an event."""
@@ -130,18 +134,5 @@ class MigrationMetrics:
 
     def _forget(self, crd: str) -> None:
         self._counted.pop(crd, None)
-        for metric in (
-            self._runs,
-            self._objects,
-            self._requests,
-            self._prunes,
-            self._due,
-            self._remaining,
-            self._stored,
-            self._success,
-            self._duration,
-            self._references,
-            self._not_looked_at,
-            self._searched,
-        ):
+        for metric in self._by_crd:
             metric.remove_by_labels({"crd": crd})

@@ -21,9 +21,8 @@ from restow.kube.clock import Clock
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import KubeError
 from restow.kube.resources import CRDS
-from restow.migrator.references.model import FoundReferences, SoughtVersion, old_versions
+from restow.migrator.references.reference import FoundReferences, SoughtVersion, not_looked_at, old_versions, standing
 from restow.migrator.references.scan import STANDING_KINDS, find_references
-from restow.migrator.references.verdict import not_looked_at, standing
 
 NO_REFERENCES: Final = "restow.dev/NoReferences"
 """The type of the condition: no reference that the search found names a version other than the storage version and

@@ -12,10 +12,9 @@ The facts of API servers behind the checks, all seen on Kubernetes 1.37:
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from restow.crds import Crd, Version, dropped_fields, retyped_fields
@@ -26,14 +25,10 @@ from restow.migrator.decide.policies import is_at
 from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.model.converter import ConverterDown, Json, Unconverted
 from restow.migrator.model.options import Options
-from restow.migrator.model.report import Requests
-from restow.migrator.requests.marking import LAST_APPLIED, rehearse_mark
-from restow.migrator.requests.passes import Environment, open_converter
-from restow.migrator.requests.preflight import Permission, missing, refusal
-from restow.migrator.requests.stop import RunStop
-
-_SHOWN = 5
-"""The most paths, or managers, of one sentence."""
+from restow.migrator.model.report import Requests, few
+from restow.migrator.requests.environment import Environment
+from restow.migrator.requests.preflight import LAST_APPLIED, Permission, missing, refusal, rehearse_mark
+from restow.migrator.requests.webhook import open_converter
 
 
 @dataclass(slots=True)
@@ -100,7 +95,7 @@ class CrdExamination:
         """Convert objects by the CRD's webhook, as an apply does; nothing once it does not answer."""
         if self._down:
             return ()
-        environment = Environment(self._cluster, RunStop(), time.monotonic, longest_wait=0.0, longest_patience_s=0.0)
+        environment = replace(Environment.brief(self._cluster), longest_wait=0.0)
         try:
             async with open_converter(None, environment, self._crd, Options(), Requests()) as converter:
                 return await converter.convert(objects, api_version)
@@ -222,7 +217,11 @@ def fields_lost(crd: Crd) -> Iterator[CrdProblem]:
     for other in crd.versions:
         if other.storage or not (other.served or other.name in stored):
             continue
-        types = tuple(dict.fromkeys((*_retyped(other, storage), *_retyped(storage, other))))
+        types = tuple(
+            dict.fromkeys(
+                (*retyped_fields(other.schema, storage.schema), *retyped_fields(storage.schema, other.schema))
+            )
+        )
         hidden = _without(dropped_fields(storage.schema, other.schema), types) if other.served else ()
         pruned = _without(dropped_fields(other.schema, storage.schema), types)
         effects = []
@@ -253,13 +252,9 @@ def _loses(crd: Crd, other: Version, effect: str) -> CrdProblem:
     )
 
 
-def _retyped(old: Version, new: Version) -> tuple[str, ...]:
-    return retyped_fields(old.schema, new.schema)
-
-
 def _lacking(crd: Crd, version: Version) -> tuple[str, ...]:
     """Return the places of the storage version at which an object does not fit the version."""
-    types = _retyped(crd.storage, version)
+    types = retyped_fields(crd.storage.schema, version.schema)
     return (*_without(dropped_fields(crd.storage.schema, version.schema), types), *types)
 
 
@@ -282,5 +277,4 @@ def _managers(obj: Mapping[str, Any]) -> dict[str, set[str]]:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join("its undeclared fields" if name == "." else name for name in names[:_SHOWN]) + more
+    return few(["its undeclared fields" if name == "." else name for name in names])

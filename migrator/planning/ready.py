@@ -27,18 +27,22 @@ from restow.kube.cluster import Cluster
 from restow.kube.suggestions import did_you_mean
 from restow.migrator.decide.proof import ANNOTATION, failed_prune, what_is_proved
 from restow.migrator.model.callbacks import MigrationRefused
-from restow.migrator.planning.strippreview import StripCheck
-from restow.migrator.references.model import FoundReferences, ReferenceKind, sought
+from restow.migrator.planning.dryrun import StripCheck
+from restow.migrator.references.reference import (
+    MOST_EXAMPLES,
+    FoundReferences,
+    ReferenceKind,
+    against_removal,
+    against_unserving,
+    not_looked_at,
+    sought,
+)
 from restow.migrator.references.scan import STANDING_KINDS, find_references
-from restow.migrator.references.verdict import MOST_EXAMPLES, against_removal, against_unserving, not_looked_at
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import read_crd
-from restow.migrator.requests.lister import ListFailed
-from restow.migrator.requests.listfailure import explain_list_failure
-from restow.migrator.requests.marking import rehearse_mark
 from restow.migrator.requests.native import left_behind, without_condition
 from restow.migrator.requests.passes import scan
-from restow.migrator.requests.preflight import refusal
+from restow.migrator.requests.preflight import refusal, rehearse_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,16 +234,13 @@ async def ready(
     if why := refusal(without_condition(crd) if left else crd):
         raise MigrationRefused(why)
     check = StripCheck(cluster, crd, version)
-    try:
-        found = await _count(cluster, crd, version, check)
-    except ListFailed as failure:
-        raise await explain_list_failure(cluster, crd, failure) from failure
+    objects, owners = await _count(cluster, crd, version, check)
     losses = await check.losses()
     of = sought(crd, version)
     named_by = (await find_references(cluster, [of], kinds=STANDING_KINDS))[of] if references else None
     servers = await _look_at_servers(cluster, crd, api_servers)
     no_mark = await rehearse_mark(cluster, crd) if what_is_proved(crd).doubt else ""
-    named = version in crd.stored_versions or found.owners or (named_by is not None and named_by.count)
+    named = version in crd.stored_versions or owners or (named_by is not None and named_by.count)
     if crd.version(version) is None and not named:
         names = ", ".join(each.name for each in crd.versions)
         msg = (
@@ -252,8 +253,8 @@ async def ready(
     answer = judge(
         crd,
         version,
-        objects=found.objects,
-        owners=found.owners,
+        objects=objects,
+        owners=owners,
         references=named_by,
         servers=servers,
         no_mark=no_mark,
@@ -279,13 +280,8 @@ def _judged_by(crd: Crd) -> tuple[object, ...]:
     return crd.uid, crd.generation, crd.stored_versions, crd.annotations.get(ANNOTATION), failed_prune(crd)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadinessFacts:
-    objects: int
-    owners: dict[str, int]
-
-
-async def _count(cluster: Cluster, crd: Crd, version: str, check: StripCheck) -> _ReadinessFacts:
+async def _count(cluster: Cluster, crd: Crd, version: str, check: StripCheck) -> tuple[int, dict[str, int]]:
+    """Return the number of objects, and those with entries at the version by manager."""
     api_version = f"{crd.group}/{version}"
     owners: Counter[str] = Counter()
     objects = 0
@@ -293,4 +289,4 @@ async def _count(cluster: Cluster, crd: Crd, version: str, check: StripCheck) ->
         objects += 1
         check.offer(meta)
         owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
-    return _ReadinessFacts(objects, dict(owners))
+    return objects, dict(owners)

@@ -18,8 +18,8 @@ from restow.kube.retry import RetryingCluster
 from restow.migrator.decide.proof import ANNOTATION, what_is_proved
 from restow.migrator.model.options import Options
 from restow.migrator.requests.crdaccess import list_crds, read_crd
+from restow.migrator.requests.environment import RunStop
 from restow.migrator.requests.preflight import refusal
-from restow.migrator.requests.stop import RunStop
 
 
 class CrdState(StrEnum):

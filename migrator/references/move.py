@@ -1,7 +1,11 @@
 """Write references at another version and keep the ownership of all fields: ``move_references``.
 
-``ownedwrites`` preserves the ownership. Writes carry the resourceVersion that was read; after a conflict the module
-reads the object and decides again. An interrupted run leaves some references unmoved, and the next run finds them.
+A write changes the field's owner in managedFields: the API server removes a changed field from its owner and assigns it
+to the writer. Therefore ``OwnedWrites`` writes under the name of the field's owner. If the owner's entry is an Update
+at the same version, this is enough. Otherwise a second write restores the previous managedFields; it changes nothing
+else, so the API server keeps them as sent. Every answer is compared with the previous ownership. Writes carry the
+resourceVersion that was read; after a conflict the module reads the object and decides again. An interrupted run leaves
+some references unmoved, and the next run finds them.
 
 An API server drops the status from a write of an object whose kind has the subresource ``status``. Therefore the module
 writes references below ``/status`` of such kinds through that subresource, after the other references of the object.
@@ -10,42 +14,167 @@ The module first reads the uid of an owner. It does not change a reference to an
 another object of that name.
 
 It converts the objects of a Helm release as the webhook does, and stores the release with them. A Secret keeps the
-previous release.
+previous release, from which ``undo_releases`` restores manifest and hooks. Later writes of Helm, such as the status of
+the revision, stay.
 """
 
 from __future__ import annotations
 
 import base64
 import random
+import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from enum import Enum
 from typing import Any, Final
 
 import msgspec
 
 from restow.crds import Crd, fieldpath
-from restow.kube.cluster import Cluster
-from restow.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
-from restow.kube.resources import Object, Resource, qualified_name
+from restow.kube.cluster import Cluster, PatchType
+from restow.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
+from restow.kube.resources import CONFIG_MAPS, SECRETS, Object, Resource, qualified_name
 from restow.kube.retry import jittered, with_retries
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.converter import Converter, ConverterDown, Unconverted
+from restow.migrator.model.options import Options
 from restow.migrator.model.report import Requests
-from restow.migrator.references.discovery import listing_decoder, resources_path
-from restow.migrator.references.model import NotLookedAt, Reference, ReferenceKind, SoughtVersion, sought
-from restow.migrator.references.ownedwrites import OwnedWrites, WriteOutcome
-from restow.migrator.references.readers.helm import NoRelease
+from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry, same_ownership
+from restow.migrator.references.readers.helm import RELEASE_TYPE, NoRelease, StoredObject, StoredRelease
 from restow.migrator.references.readers.mentions import Spellings
-from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator.references.readers.metadata import owner_references
 from restow.migrator.references.readers.typed import typed_references
-from restow.migrator.references.releases import StoredObject, StoredRelease
-from restow.migrator.references.scan import find_references
-from restow.migrator.requests.passes import Converters, own_webhook
-from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.webhook import webhook_converter
-from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder
+from restow.migrator.references.reference import NotLookedAt, Reference, ReferenceKind, SoughtVersion, sought
+from restow.migrator.references.scan import find_references, listing_decoder, resources_path
+from restow.migrator.requests.environment import Converters, Environment, RunStop, own_webhook
+from restow.migrator.requests.lister import list_objects
+from restow.migrator.requests.webhook import open_converter
+from restow.migrator.requests.wire import Meta, combined_patch, object_decoder, whole_object_decoder
+
+
+class WriteOutcome(Enum):
+    """The result of a write; the value of a failure is a sentence."""
+
+    WRITTEN = ""
+    CONFLICT = "another client wrote the object meanwhile"
+    LOSES_OWNERS = (
+        "a write would lose the owners of its fields, since the API server cannot convert an entry of its "
+        "managedFields; migrate the CRD of the object first (restow migrate), then run again"
+    )
+    OWNER_CHANGED = (
+        "it was moved, but another client wrote the object meanwhile, so its owner by server-side apply owns it as an "
+        "update now; have that owner apply again with force"
+    )
+
+
+class OwnedWrites:
+    """Writes to a cluster.
+
+    Args:
+        cluster: the API server.
+        dry_run: send every write with ``dryRun=All``.
+
+    Attributes:
+        count: the number of requests that changed something.
+    """
+
+    def __init__(self, cluster: Cluster, *, dry_run: bool = False) -> None:
+        self._cluster = with_retries(cluster)
+        self._dry_run = dry_run
+        self.count = 0
+
+    async def change(
+        self,
+        resource: Resource,
+        meta: Meta,
+        changes: Mapping[str, str],
+        path: Sequence[str],
+        *,
+        subresource: str | None = None,
+    ) -> WriteOutcome:
+        """Change strings of one object.
+
+        Args:
+            resource: the resource, at the version to write at.
+            meta: the object's metadata as read.
+            changes: the new strings by JSON pointer.
+            path: the path of the first one in managedFields.
+            subresource: the subresource to write, such as ``status``; None for the object itself.
+
+        Raises:
+            KubeError: the API server refuses the write, or cannot be reached.
+        """
+        replace = {"/metadata/resourceVersion": meta.resource_version, **changes}
+        body = msgspec.json.encode([{"op": "replace", "path": at, "value": value} for at, value in replace.items()])
+        owner = {"fieldManager": _owner_of(meta, path)}
+        try:
+            # First a dry run: an entry that cannot be converted makes the server drop all others, as the answer shows.
+            answer = await self._patch(resource, meta, body, PatchType.JSON, owner | {"dryRun": "All"}, subresource)
+            if meta.managed_fields and not answer.managed_fields:
+                return WriteOutcome.LOSES_OWNERS
+            if self._dry_run:
+                return WriteOutcome.WRITTEN
+            answer = await self._patch(resource, meta, body, PatchType.JSON, owner, subresource)
+        except Conflict:
+            return WriteOutcome.CONFLICT
+        return WriteOutcome.WRITTEN if await self._restored(resource, meta, answer) else WriteOutcome.OWNER_CHANGED
+
+    async def _restored(self, resource: Resource, before: Meta, now: Meta) -> bool:
+        """Restore the previous managedFields; return false if another client wrote the object meanwhile."""
+        if not before.managed_fields or same_ownership(before.managed_fields, now.managed_fields):
+            return True
+        body = combined_patch(now.resource_version, before.managed_fields)
+        try:
+            now = await self._patch(resource, now, body, PatchType.MERGE, {"fieldManager": FIELD_MANAGER})
+        except Conflict:
+            return False
+        return same_ownership(before.managed_fields, now.managed_fields)
+
+    async def _patch(
+        self,
+        resource: Resource,
+        meta: Meta,
+        body: bytes,
+        patch_type: PatchType,
+        params: dict[str, str],
+        subresource: str | None = None,
+    ) -> Meta:
+        self.count += "dryRun" not in params
+        reply = await self._cluster.patch(
+            resource,
+            meta.name,
+            body,
+            meta.namespace or None,
+            patch_type=patch_type,
+            subresource=subresource,
+            params=params,
+            metadata_only=True,
+        )
+        return reply.decode(object_decoder).metadata
+
+
+def _owner_of(meta: Meta, path: Sequence[str]) -> str:
+    """Return the manager that owns a field: the entry that names the longest part of its path, Updates first."""
+    best, owner = 0, FIELD_MANAGER
+    for entry in sorted(meta.managed_fields, key=lambda each: each.operation != "Update"):
+        if (depth := _depth(entry, path)) > best:
+            best, owner = depth, entry.manager
+    return owner
+
+
+def _depth(entry: ManagedFieldsEntry, path: Sequence[str]) -> int:
+    try:
+        node: Any = fieldpath.decode(entry.fields)
+    except msgspec.MsgspecError:
+        return 0
+    for depth, element in enumerate(path):
+        if element not in node:
+            return depth
+        node = node[element]
+    return len(path)
+
 
 MOVABLE_KINDS: Final = frozenset({ReferenceKind.OWNER_REFERENCES, ReferenceKind.TYPED, ReferenceKind.HELM})
 """The kinds of references that can be written at another version."""
@@ -60,7 +189,6 @@ _OTHER_FIELDS: Final = (
 )
 _AGAIN: Final = "other clients wrote the object again and again; run again"
 
-SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 BACKUP_LABEL: Final = {"restow.dev/backup": "helm-release"}
 MOVED: Final = "restow.dev/moved"
 """The annotation of a backup: the CRD, and the version that the release named."""
@@ -85,14 +213,7 @@ class NotMoved:
 
     def to_json(self) -> dict[str, Any]:
         """Return an item of ``notMoved`` in the JSON of ``restow references --move``."""
-        return {
-            "resource": self.resource,
-            "namespace": self.namespace,
-            "name": self.name,
-            "where": self.where,
-            "reason": self.reason,
-            "failed": self.failed,
-        }
+        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -181,7 +302,7 @@ async def move_references(
         )
         found = (await find_references(cluster, [mover.report.of], kinds=kinds, observe=mover.move))[mover.report.of]
     mover.report.not_looked_at = found.not_looked_at
-    mover.report.writes = mover.writes
+    mover.report.writes = mover.owned.count
     return mover.report
 
 
@@ -190,20 +311,10 @@ async def _converter(cluster: Cluster, crd: Crd, converters: Converters) -> Asyn
     """Open the converter for the objects of a CRD; None if only their apiVersion changes."""
     if crd.strategy == "None":
         yield None
-    elif (chosen := converters(crd)) is not None:
-        yield chosen
     else:
-        chance = random.Random()
-        async with webhook_converter(
-            crd,
-            cluster,
-            url=None,
-            stop=RunStop(),
-            jitter=lambda seconds: jittered(seconds, chance),
-            chance=chance,
-            requests=Requests(),
-        ) as webhook:
-            yield webhook
+        environment = Environment(cluster, RunStop(), time.monotonic, longest_patience_s=0.0)
+        async with open_converter(converters(crd), environment, crd, Options(), Requests()) as converter:
+            yield converter
 
 
 class _ReferenceMover:
@@ -228,13 +339,8 @@ class _ReferenceMover:
         self._uids: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._with_status: dict[Resource, bool] = {}
         self._to = f"{of.group}/{target}"
-        self._writes = OwnedWrites(self._cluster, dry_run=dry_run)
+        self.owned = OwnedWrites(self._cluster, dry_run=dry_run)
         self.report = MoveReport(of, target, dry_run)
-
-    @property
-    def writes(self) -> int:
-        """The number of requests that changed something."""
-        return self._writes.count
 
     async def move(self, resource: Resource, meta: Meta, references: list[Reference]) -> None:
         """Move all movable references of one object; count the others."""
@@ -262,7 +368,8 @@ class _ReferenceMover:
         try:
             for _ in range(_ATTEMPTS):
                 due, left = await self._due(resource, meta, references)
-                if not due or await self._written(resource, meta, due, subresource):
+                changes = {each.field: each.template.replace("{}", self.report.target) for each in due}
+                if not due or await self._changed(resource, meta, due, changes, _path_of(meta, due[0]), subresource):
                     break
                 meta, references = await self._reread(resource, meta, {each.kind for each in references}, subresource)
             else:
@@ -329,11 +436,6 @@ class _ReferenceMover:
             if len(self._uids) > _MOST_OWNERS:
                 self._uids.popitem(last=False)
         return self._uids[key]
-
-    async def _written(self, resource: Resource, meta: Meta, due: Sequence[Reference], subresource: str | None) -> bool:
-        """Write the references of one object; return false if another client wrote it meanwhile."""
-        changes = {each.field: each.template.replace("{}", self.report.target) for each in due}
-        return await self._changed(resource, meta, due, changes, _path_of(meta, due[0]), subresource)
 
     async def _move_release(self, resource: Resource, meta: Meta, references: Sequence[Reference]) -> None:
         """Store a release with converted objects, and its previous state in a Secret."""
@@ -405,7 +507,7 @@ class _ReferenceMover:
         subresource: str | None = None,
     ) -> bool:
         """Change fields of one object; return false if another client wrote it meanwhile."""
-        outcome = await self._writes.change(resource, meta, changes, path, subresource=subresource)
+        outcome = await self.owned.change(resource, meta, changes, path, subresource=subresource)
         if outcome is WriteOutcome.CONFLICT:
             return False
         if outcome is WriteOutcome.WRITTEN:
@@ -447,3 +549,91 @@ def _path_of(meta: Meta, reference: Reference) -> list[str]:
         return ["f:metadata", "f:ownerReferences", fieldpath.key_element({"uid": uid})]
     steps = reference.field.strip("/").split("/")
     return [f"f:{step.replace('~1', '/').replace('~0', '~')}" for step in steps]
+
+
+_DRIVERS: Final[Mapping[str, Resource]] = {each.plural: each for each in (SECRETS, CONFIG_MAPS)}
+
+
+@dataclass(slots=True)
+class UndoReport:
+    """The results for the releases that a move changed.
+
+    Attributes:
+        undone: the names of the releases with restored manifests.
+        failed: the other releases, each with a sentence.
+    """
+
+    undone: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of ``restow references --undo``."""
+        return {"undone": self.undone, "failed": [{"name": name, "reason": why} for name, why in self.failed.items()]}
+
+
+async def undo_releases(cluster: Cluster, crd: Crd, version: str) -> UndoReport:
+    """Restore the manifests of Helm releases from before ``move_references``, and delete the backups.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD.
+        version: the version that the releases named.
+
+    Raises:
+        ListFailed: the Secrets cannot be listed.
+        KubeError: the API server cannot be reached.
+    """
+    report, chance = UndoReport(), random.Random()
+    pages = list_objects(
+        cluster,
+        SECRETS,
+        page_size=20,
+        requests=Requests(),
+        stop=RunStop(),
+        jitter=lambda seconds: jittered(seconds, chance),
+        selector=",".join(f"{name}={value}" for name, value in BACKUP_LABEL.items()),
+        whole=True,
+    )
+    async for page in pages:
+        for meta, kept in page.items:
+            annotations = (kept or {}).get("metadata", {}).get("annotations") or {}
+            if kept is None or annotations.get(MOVED) != f"{crd.name} {version}":
+                continue
+            name = qualified_name(meta.namespace, meta.name)
+            try:
+                why = await _undo(cluster, meta, kept)
+            except (KubeError, NoRelease) as error:
+                why = str(error)
+            if why:
+                report.failed[name] = why
+            else:
+                report.undone.append(name)
+    return report
+
+
+async def _undo(cluster: Cluster, meta: Meta, kept: Mapping[str, Any]) -> str:
+    """Undo the move of one release; return why this is not possible, or an empty text."""
+    client = with_retries(cluster)
+    data = {name: base64.b64decode(value) for name, value in kept["data"].items()}
+    driver, name = data["resource"].decode(), data["name"].decode()
+    resource = _DRIVERS[driver]
+    if driver == SECRETS.plural:
+        before = StoredRelease({"type": RELEASE_TYPE, "data": {"release": kept["data"]["release"]}})
+    else:
+        before = StoredRelease({"data": {"release": data["release"].decode()}})
+    try:
+        reply = await client.get(resource, name, meta.namespace)
+    except NotFound:
+        reply = None  # the release was uninstalled
+    if reply is not None:
+        content: dict[str, Any] = reply.decode(whole_object_decoder)
+        now = reply.decode(object_decoder).metadata
+        if now.uid != data["uid"].decode():
+            return "the release is another one of the same name now; delete this Secret if you do not need it"
+        changes = {"/data/release": StoredRelease(content).with_texts(before.texts)}
+        outcome = await OwnedWrites(client).change(resource, now, changes, ["f:data", "f:release"])
+        if outcome is not WriteOutcome.WRITTEN:
+            return f"{outcome.value}; run again"
+    options = msgspec.json.encode({"preconditions": {"uid": meta.uid}})
+    await client.delete(SECRETS, meta.name, meta.namespace, body=options)
+    return ""

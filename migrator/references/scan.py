@@ -1,6 +1,7 @@
 """Search a cluster for references to versions of CRDs: ``find_references``.
 
-Discovery names the resources. The scan lists each resource once, page by page, and a few resources at a time. It lists
+Discovery names the resources: those that the garbage collector follows, since only they can be dependents, and they
+include all custom resources. The scan lists each resource once, page by page, and a few resources at a time. It lists
 only metadata if that is enough: for all built-in resources except a few, and for custom resources whose schema has no
 room for a reference. It lists other resources whole, and decodes an object only if its text contains the group's name
 and that of the kind.
@@ -20,19 +21,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
 import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError, one_line
-from restow.kube.resources import CONFIG_MAPS, CRDS, Resource
+from restow.kube.resources import CONFIG_MAPS, CRDS, SECRETS, Resource
 from restow.kube.retry import RetryingCluster, jittered, without_retries
 from restow.migrator.decide.errortable import ErrorAction, of_list_error
 from restow.migrator.model.report import Requests
-from restow.migrator.references.discovery import discover, each_of
-from restow.migrator.references.model import (
+from restow.migrator.references.readers.clients import LONGEST_LINE, AuditTally, client_references
+from restow.migrator.references.readers.helm import NoRelease, helm_references
+from restow.migrator.references.readers.inventories import INVENTORIES, inventory_references
+from restow.migrator.references.readers.mentions import Spellings, can_hold_mentions
+from restow.migrator.references.readers.metadata import WriterTally, owner_references
+from restow.migrator.references.readers.typed import ADMISSION, API_SERVICES, BUILT_IN, api_services, typed_references
+from restow.migrator.references.reference import (
     FoundReferences,
     Looked,
     NotLookedAt,
@@ -42,21 +48,119 @@ from restow.migrator.references.model import (
     SoughtVersion,
     old_versions,
 )
-from restow.migrator.references.readers.admission import ADMISSION, API_SERVICES, api_services
-from restow.migrator.references.readers.clients import LONGEST_LINE, AuditTally, client_references
-from restow.migrator.references.readers.helm import NoRelease, helm_references
-from restow.migrator.references.readers.inventories import INVENTORIES, inventory_references
-from restow.migrator.references.readers.mentions import Spellings, can_hold_mentions
-from restow.migrator.references.readers.ownerreferences import owner_references
-from restow.migrator.references.readers.typed import BUILT_IN, typed_references
-from restow.migrator.references.readers.written import WriterTally
+from restow.migrator.requests.environment import LONGEST_WAIT, RunStop
 from restow.migrator.requests.lister import ListedPage, ListFailed, list_objects, readable_pages
-from restow.migrator.requests.passes import LONGEST_WAIT
+from restow.migrator.requests.pace import each_of
 from restow.migrator.requests.preflight import Permission, missing
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.wire import Meta
 
 _T = TypeVar("_T")
+
+_AT_ONCE = 6
+"""The most requests in flight, because other clients use the API server too."""
+
+_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
+"""The resources that the garbage collector ignores (its DefaultIgnoredResources), often most objects of a cluster."""
+
+_FOLLOWED = frozenset({"delete", "list", "watch"})
+"""The verbs without which the garbage collector does not follow a resource (its GetDeletableResources)."""
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: str
+
+
+class Group(msgspec.Struct, frozen=True):
+    """``APIGroup``: a group, its versions in the server's order, and the preferred one."""
+
+    name: str
+    versions: tuple[_Version, ...] = ()
+    preferred: _Version = msgspec.field(name="preferredVersion", default=_Version(""))
+
+    @property
+    def ordered(self) -> list[str]:
+        """Return the versions, the preferred one first."""
+        names = (self.preferred.version, *(each.version for each in self.versions))
+        return [name for name in dict.fromkeys(names) if name]
+
+
+CORE = Group("", (_Version("v1"),))
+"""The group of Pods and Secrets, which ``/apis`` does not list; it has only one version."""
+
+
+class Groups(msgspec.Struct, frozen=True):
+    """``APIGroupList``."""
+
+    groups: tuple[Group, ...] = ()
+
+
+class _DiscoveredResource(msgspec.Struct, frozen=True):
+    name: str
+    namespaced: bool = False
+    verbs: tuple[str, ...] = ()
+    stored_as: str = msgspec.field(name="storageVersionHash", default="")
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """``APIResourceList``: the resources of one version of a group."""
+
+    resources: tuple[_DiscoveredResource, ...] | None = ()
+
+
+groups_decoder = msgspec.json.Decoder(Groups)
+listing_decoder = msgspec.json.Decoder(Listing)
+
+
+def resources_path(group: str, version: str) -> str:
+    """Return the path of the document that lists a version's resources."""
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def followed(documents: Iterable[tuple[str, str, Listing]]) -> Iterator[Resource]:
+    """Yield each resource that the garbage collector follows, at the first of its versions.
+
+    Objects that are served in two groups are yielded only in the first one; the server identifies stored objects by a
+    hash (``storageVersionHash``). Subresources cannot be listed.
+
+    Args:
+        documents: ``(group, version, resources)``, the preferred version of each group first.
+    """
+    seen: set[tuple[str, str]] = set()
+    stored: set[tuple[str, str]] = set()
+    for group, version, document in documents:
+        for each in document.resources or ():
+            what, storage = (group, each.name), (each.name, each.stored_as)
+            if "/" in each.name or not set(each.verbs) >= _FOLLOWED or what in _IGNORED:
+                continue
+            if what in seen or (each.stored_as and storage in stored):
+                continue
+            seen.add(what)
+            stored.add(storage)
+            yield Resource(group, version, each.name, namespaced=each.namespaced)
+
+
+class ReadDocument(Protocol):
+    """Reads a discovery document; returns None if it cannot be read."""
+
+    async def __call__(self, path: str, decoder: msgspec.json.Decoder[_T]) -> _T | None:
+        """Read the document at a path."""
+        ...
+
+
+async def discover(read: ReadDocument) -> list[Resource]:
+    """Return the resources that the garbage collector follows, from all readable discovery documents."""
+    found = await read("/apis", groups_decoder)
+    groups = (CORE, *(() if found is None else found.groups))
+    listings: dict[tuple[str, str], Listing] = {}
+
+    async def of_version(of: tuple[str, str]) -> None:
+        if (listing := await read(resources_path(*of), listing_decoder)) is not None:
+            listings[of] = listing
+
+    asked = [(group.name, version) for group in groups for version in group.ordered]
+    await each_of(asked, of_version, _AT_ONCE)
+    return list(followed((*of, listings[of]) for of in asked if of in listings))
+
 
 CLUSTER_KINDS: Final = frozenset(ReferenceKind) - {ReferenceKind.AUDIT_LOG, ReferenceKind.FILES}
 """The kinds of references that a cluster shows by itself."""
@@ -88,7 +192,6 @@ _ALL = Resource("*", "*", "*", namespaced=False)
 _NOT_ALLOWED = "not allowed to list it"
 _TOO_DEEP = "it is nested too deeply"
 
-_SECRETS = Resource("", "v1", "secrets", namespaced=True)
 _RELEASES = "owner=helm"
 """The label of objects that Helm's storage drivers write."""
 
@@ -192,12 +295,12 @@ class _ReferenceSearch:
         await self._read_crds()
         jobs: list[Callable[[], Awaitable[None]]] = []
         if ReferenceKind.HELM in self.kinds:  # first, because they may take the longest
-            jobs += [partial(self._look_at, each, self._releases, _RELEASES) for each in (_SECRETS, CONFIG_MAPS)]
+            jobs += [partial(self._look_at, each, self._releases, _RELEASES) for each in (SECRETS, CONFIG_MAPS)]
         jobs += [partial(self._look_at, self._best(each), self._reader(each)) for each in resources]
         if ReferenceKind.CLIENTS in self.kinds:
             jobs.append(self._metrics)
         self.looked = Looked(resources=len(resources))
-        await each_of(jobs, lambda job: job())
+        await each_of(jobs, lambda job: job(), _AT_ONCE)
         for writer in self._writers.values():
             for reference in writer.references():
                 self._count(reference)

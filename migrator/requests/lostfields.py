@@ -15,13 +15,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from restow.crds import Crd, dropped_fields, pruned_paths
-from restow.kube.resources import qualified_name
 from restow.migrator.decide.proof import may_be_stored
-from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import Options
-from restow.migrator.model.report import CrdReport
-from restow.migrator.requests.lister import Item, ListFailed, list_objects
-from restow.migrator.requests.passes import WHOLE_OBJECTS, Environment
+from restow.migrator.model.report import CrdReport, PlanCheck, PlanFinding
+from restow.migrator.requests.environment import Environment
+from restow.migrator.requests.lister import ListedPage, ListFailed, object_pages
+from restow.migrator.requests.passes import WHOLE_OBJECTS
 
 MOST_PATHS = 200
 """The most listed fields: below an open map, every object may have different names."""
@@ -82,35 +81,24 @@ async def warn_of_lost_fields(environment: Environment, crd: Crd, options: Optio
     This costs a list of whole objects at each older version that declares more fields, and nothing if none does.
     """
 
-    async def objects_at(version: str) -> AsyncIterator[Item]:
-        async for page in list_objects(
-            environment.cluster,
-            crd.resource_at(version),
-            page_size=options.page_size or WHOLE_OBJECTS,
-            requests=report.requests,
-            stop=environment.stop,
-            jitter=environment.jitter,
-            namespace=options.namespace,
-            selector=options.selector,
-            whole=True,
-        ):
-            for item in page.items:
-                yield item
+    def pages(version: str) -> AsyncIterator[ListedPage]:
+        size = options.page_size or WHOLE_OBJECTS
+        return object_pages(environment, crd, options, report.requests, size, version=version, whole=True)
 
     try:
-        found = await find_lost_fields(crd, objects_at)
+        found = await find_lost_fields(crd, pages)
     except ListFailed as failure:
         report.warn([f"whether fields are pruned could not be seen: {failure}"])
     else:
         report.warn(found.warnings(crd))
 
 
-async def find_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterator[Item]]) -> LostFields:
+async def find_lost_fields(crd: Crd, pages_at: Callable[[str], AsyncIterator[ListedPage]]) -> LostFields:
     """Read the objects at every older version that may know more than the storage version does.
 
     Args:
         crd: the CRD.
-        objects_at: returns the whole objects at a version.
+        pages_at: lists the whole objects at a version.
 
     Raises:
         ListFailed: no attempt could read a page of the objects.
@@ -126,8 +114,8 @@ async def find_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterator[I
         if dropped and not version.served:
             found.unseen[name] = dropped
         elif dropped:
-            async for meta, live in objects_at(name):
-                where = qualified_name(meta.namespace, meta.name)
-                for path in pruned_paths(live or {}, crd.storage.schema):
-                    found.add(path, where)
+            async for page in pages_at(name):
+                for meta, live in page.items:
+                    for path in pruned_paths(live or {}, crd.storage.schema):
+                        found.add(path, meta.key)
     return found

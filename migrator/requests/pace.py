@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 _START = 8.0
 _DECREASE_PERIOD = 1.0  # seconds: all answers to one burst lower the window once, not once each
@@ -139,3 +142,16 @@ class Limiter:
             if not turn.done():
                 turn.set_result(None)
                 room -= 1
+
+
+async def each_of(items: Iterable[_T], do: Callable[[_T], Awaitable[None]], at_once: int) -> None:
+    """Call a function for each item, with a few calls at a time."""
+    rest = iter(items)
+
+    async def work() -> None:
+        for item in rest:
+            await do(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(work())

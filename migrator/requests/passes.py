@@ -10,82 +10,31 @@ exception about an object. When the run is asked to stop, no new object is begun
 from __future__ import annotations
 
 import asyncio
-import math
-import random
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
-from restow.kube.retry import jittered, with_retries
+from restow.kube.retry import with_retries
 from restow.migrator.decide.policies import entry_policies, hazard_warnings
 from restow.migrator.model.converter import Converter, ConverterDown
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport, Requests
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.crdaccess import deleted
-from restow.migrator.requests.lister import Item, ListFailed, list_objects
-from restow.migrator.requests.listfailure import explain_list_failure
-from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.environment import Environment, RunStop
+from restow.migrator.requests.lister import Item, ListFailed, explain_list_failure, object_pages
 from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator, Work
-from restow.migrator.requests.webhook import webhook_converter
+from restow.migrator.requests.webhook import open_converter
 from restow.migrator.requests.wire import Meta
 from restow.migrator.requests.writer import ObjectWriter
 
 WHOLE_OBJECTS = 100
 """Objects per LIST where each costs a conversion, or is read whole."""
 
-Converters: TypeAlias = Callable[[Crd], Converter | None]
-"""Gives the converter for a CRD, or None for its own webhook."""
-
-
 _MOST_ASKED = 5
 """Times that a pass asks whether its CRD is gone."""
-
-
-def own_webhook(_crd: Crd) -> None:
-    """Choose the CRD's own webhook, for every CRD."""
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """The dependencies of a pass: API server, clock, chance and converters.
-
-    Attributes:
-        cluster: the API server.
-        stop: requested to end the run early.
-        clock: a monotonic clock, in seconds.
-        random: spreads waits; seeded in tests.
-        converters: choose the converter of a CRD with strategy Webhook.
-        longest_wait: the longest wait, in seconds.
-        longest_patience_s: the longest wait for the end of an outage, in seconds, after the usual attempts.
-    """
-
-    cluster: Cluster
-    stop: RunStop
-    clock: Callable[[], float]
-    random: random.Random = field(default_factory=random.Random)
-    converters: Converters = own_webhook
-    longest_wait: float = math.inf
-    longest_patience_s: float = math.inf
-
-    def jitter(self, seconds: float) -> float:
-        """Return a wait with jitter, cut to ``longest_wait``."""
-        return min(self.longest_wait, jittered(seconds, self.random))
-
-    def converter(self, crd: Crd) -> Converter | None:
-        """Return the converter of a CRD's objects; None for its own webhook.
-
-        Raises:
-            MigrationRefused: the embedder's converter does not fit the CRD.
-        """
-        return self.converters(crd) if crd.strategy != "None" else None
 
 
 def page_size(options: Options, crd: Crd, rules: EntryPolicies) -> int:
@@ -130,24 +79,6 @@ async def run_pass(
         report.unfinished, report.unreachable = unfinished(report, environment.stop), environment.stop.unreachable
 
 
-def open_converter(
-    chosen: Converter | None, environment: Environment, crd: Crd, options: Options, requests: Requests
-) -> AbstractAsyncContextManager[Converter]:
-    """Open the converter that was chosen, or the CRD's own webhook, whose reviews are counted."""
-    if chosen is not None:
-        return nullcontext(chosen)
-    return webhook_converter(
-        crd,
-        environment.cluster,
-        url=options.conversion_url,
-        stop=environment.stop,
-        jitter=environment.jitter,
-        chance=environment.random,
-        requests=requests,
-        patience_s=min(options.patience_s, environment.longest_patience_s),
-    )
-
-
 class _Pass:
     """One pass, whose converter is open: it lists the objects, and finishes ``Options.concurrency`` of them at once."""
 
@@ -171,19 +102,7 @@ class _Pass:
         self._page_size = page_size(options, crd, rules)
         self._queue: asyncio.Queue[Work | None] = asyncio.Queue(maxsize=self._page_size)
         self._writer = ObjectWriter(
-            environment.cluster,
-            crd,
-            rules,
-            report,
-            translator=self._translator,
-            check=check,
-            limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
-            stop=environment.stop,
-            clock=environment.clock,
-            jitter=environment.jitter,
-            patience_s=options.patience_s,
-            dry_run=options.dry_run,
-            crd_deleted=self._crd_deleted,
+            environment, rules, options, report, translator=self._translator, check=check, crd_deleted=self._crd_deleted
         )
         self._asking = asyncio.Lock()
         self._asked = 0
@@ -222,15 +141,12 @@ class _Pass:
     async def _batches(self, listed: Callable[[str], Awaitable[None]] | None) -> AsyncIterator[Sequence[Item]]:
         """Yield the objects page by page, those of the shard only, and count them."""
         options, report, shard = self._options, self._report, self._options.shard
-        async for page in list_objects(
-            self._environment.cluster,
-            self._crd.resource_at(self._crd.storage.name),
-            page_size=self._page_size,
-            requests=report.requests,
-            stop=self._stop,
-            jitter=self._environment.jitter,
-            namespace=options.namespace,
-            selector=options.selector,
+        async for page in object_pages(
+            self._environment,
+            self._crd,
+            options,
+            report.requests,
+            self._page_size,
             whole=self._rules.whole_objects or self._rules.translates,
             patience_s=options.patience_s,
         ):
@@ -269,27 +185,18 @@ def unfinished(report: CrdReport, stop: RunStop) -> str:
     return f"{stop.why}; {left}. Run again to go on"
 
 
-LONGEST_WAIT = 2.0
-"""Seconds between attempts, also where the server asks for more: a user waits for the answer, and giving up after the
-few attempts loses nothing."""
-
-
 async def scan(cluster: Cluster, crd: Crd) -> AsyncIterator[Meta]:
     """Yield the metadata of every object of a CRD, listed at the storage version page by page.
 
     Raises:
         ListFailed: no attempt could read a page of the objects.
     """
-    options = Options()
-    environment = Environment(cluster, RunStop(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT)
-    async for page in list_objects(
-        cluster,
-        crd.resource_at(crd.storage.name),
-        page_size=page_size(options, crd, entry_policies(crd, options)),
-        requests=Requests(),
-        stop=environment.stop,
-        jitter=environment.jitter,
-        patience_s=with_retries(cluster).patience_s,
-    ):
-        for meta, _live in page.items:
-            yield meta
+    options, patience_s = Options(), with_retries(cluster).patience_s
+    size = page_size(options, crd, entry_policies(crd, options))
+    pages = object_pages(Environment.brief(cluster), crd, options, Requests(), size, patience_s=patience_s)
+    try:
+        async for page in pages:
+            for meta, _live in page.items:
+                yield meta
+    except ListFailed as failure:
+        raise await explain_list_failure(cluster, crd, failure) from failure

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from restow.crds import Crd, fieldpath
-from restow.kube.cluster import Cluster, PatchType
+from restow.crds import fieldpath
+from restow.kube.cluster import PatchType
 from restow.kube.errors import (
     BadRequest,
     ConfigError,
@@ -42,7 +42,7 @@ from restow.migrator.decide.errortable import (
     of_write_error,
 )
 from restow.migrator.model.converter import ConverterDown
-from restow.migrator.model.options import PATIENCE_S
+from restow.migrator.model.options import Options
 from restow.migrator.model.report import OWNERS_LOST, CrdReport, ObjectFailure, again
 from restow.migrator.model.watermark import is_newer, last_spec_change
 from restow.migrator.ownership.entries import (
@@ -59,10 +59,10 @@ from restow.migrator.ownership.entries import (
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.reconcile import reconcile_with_schema
 from restow.migrator.ownership.translation import Translation
-from restow.migrator.requests.ownershipbrake import OwnershipBrake
+from restow.migrator.requests.environment import Environment
+from restow.migrator.requests.lostowners import OwnershipBrake
 from restow.migrator.requests.pace import Limiter
 from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import (
     Meta,
@@ -97,39 +97,28 @@ class ObjectWriter:
     """Finishes objects of one CRD, one call per object; calls can run concurrently.
 
     Args:
-        cluster: the API server.
-        crd: the CRD; objects are written at its storage version.
+        environment: the API server, the clock and the end of the run: once its stop is set, no further attempt begins.
         rules: the policies by which each object is decided.
+        options: concurrency, rate, patience, and whether every write is sent with ``dryRun=All``.
         report: where everything is counted.
         translator: converts the entries of an object that is decided a second time.
-        check: the premise of the pass.
-        limiter: paces the writes.
-        stop: once it is requested, no further attempt begins.
-        clock: a monotonic clock, in seconds.
-        jitter: adds jitter to a wait, ``seconds -> seconds``.
-        patience_s: seconds to wait for an API server that answers no request.
-        dry_run: send every write with ``dryRun=All``.
+        check: the premise of the pass; objects are written at the storage version of its CRD.
         crd_deleted: called after a 404 that does not name the object; if the CRD is gone, so is the object.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
-        crd: Crd,
+        environment: Environment,
         rules: EntryPolicies,
+        options: Options,
         report: CrdReport,
         *,
         translator: Translator,
         check: PremiseCheck,
-        limiter: Limiter,
-        stop: RunStop,
-        clock: Callable[[], float],
-        jitter: Callable[[float], float],
-        patience_s: float = PATIENCE_S,
-        dry_run: bool = False,
         crd_deleted: Callable[[], Awaitable[bool]] = _never,
     ) -> None:
-        self._cluster = without_retries(cluster)  # each error is an object's, and has a row in a table
+        crd = check.premise.crd
+        self._cluster = without_retries(environment.cluster)  # each error is an object's, and has a row in a table
         self._resource = crd.resource_at(crd.storage.name)
         self._kind = crd.kind
         self._crd_changed, self._crd_version = last_spec_change(crd), check.premise.seen_at
@@ -138,16 +127,16 @@ class ObjectWriter:
         self._report = report
         self._translator = translator
         self._check = check
-        self._limiter = limiter
-        self._stop = stop
-        self._clock = clock
-        self._jitter = jitter
-        self._dry_run = dry_run
+        self._limiter = Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock)
+        self._stop = environment.stop
+        self._clock = environment.clock
+        self._jitter = environment.jitter
+        self._dry_run = options.dry_run
         self._crd_deleted = crd_deleted
-        self._brake = OwnershipBrake(self._cluster, crd, stop)
-        self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
-        self._patience_s = patience_s
-        self._last_answer = self._last_write = clock()
+        self._brake = OwnershipBrake(self._cluster, crd, environment.stop)
+        self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if options.dry_run else {})
+        self._patience_s = options.patience_s
+        self._last_answer = self._last_write = environment.clock()
 
     async def finish(
         self, meta: Meta, live: dict[str, Any] | None = None, translation: Translation | None = None

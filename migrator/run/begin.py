@@ -11,14 +11,14 @@ from functools import partial
 from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
 from restow.migrator.decide.premise import Premise
-from restow.migrator.decide.proof import reencoding_due, unprotected_versions
+from restow.migrator.decide.proof import nothing_due, reencoding_due, unprotected_versions
 from restow.migrator.model.callbacks import MigrationRefused, Moment
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import DELETED, patch_stored_versions, read_crd
+from restow.migrator.requests.native import beside_native
 from restow.migrator.requests.preflight import missing_permissions, refusal
 from restow.migrator.requests.premisecheck import leave_token
 from restow.migrator.run.context import CrdRun
-from restow.migrator.run.native import beside_native
 from restow.migrator.run.settle import settle
 
 _ATTEMPTS = 10
@@ -51,10 +51,12 @@ async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> Prem
             run.report.stored_before = crd.stored_versions  # the cluster's own migration may have pruned them
     await _preflight(run, crd)
     crd = await _name_stored_versions(run, crd)
-    if not reencoding_due(crd, run.options):
+    if not run.unconfirmed and nothing_due(crd, run.options):
         return Premise(crd, seen_at=unwritten.resource_version)
-    # Before the look, because a restore of etcd while API servers and requests are waited for must be seen, too.
-    crd, token = (crd, "") if run.options.dry_run else await leave_token(run.cluster, crd)
+    token = ""
+    if reencoding_due(crd, run.options) and not run.options.dry_run:
+        # Before the look, because a restore of etcd while API servers and requests are waited for must be seen, too.
+        crd, token = await leave_token(run.cluster, crd)
     crd = await settle(run, servers, crd)
     seen = unwritten if unwritten.generation == crd.generation else crd
     return Premise(crd, token, seen.resource_version)

@@ -9,9 +9,8 @@ from restow.migrator.decide.premise import Followers
 from restow.migrator.model.callbacks import Callbacks, Moment
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
-from restow.migrator.requests.passes import Environment
+from restow.migrator.requests.environment import Environment, RunStop
 from restow.migrator.requests.premisecheck import Unconfirmed
-from restow.migrator.requests.stop import RunStop
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
 - *begin* (``run.begin``): refuse what cannot be migrated, protect the stored versions, settle.
 - *pass* (``requests.passes``): list all objects, decide what each needs, write it. A shard does its part. Before
   the first write the run leaves a watermark (``model.watermark``), and a later one skips objects written after it.
-- *prove*, *prune*, *mark* (``run.prune``): prove on a fresh read of the CRD that every object is stored at the storage
+- *prove*, *prune*, *mark* (``run.end``): prove on a fresh read of the CRD that every object is stored at the storage
   version, trim ``status.storedVersions``, and write the proof on the CRD.
 
 A pass whose premise did not hold (``decide.premise``: the CRD changed, or etcd was restored) proves nothing and is
@@ -39,20 +39,18 @@ from restow.migrator.model.watermark import Watermark, valid_watermark
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import annotate, read_crd
+from restow.migrator.requests.environment import Converters, Environment, RunStop, own_webhook
 from restow.migrator.requests.lostfields import warn_of_lost_fields
 from restow.migrator.requests.lostowners import remember, still_lost
-from restow.migrator.requests.marking import rehearse_writes
-from restow.migrator.requests.native import NativeStuck
-from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
-from restow.migrator.requests.preflight import missing_namespace
+from restow.migrator.requests.native import NativeRun, NativeStuck
+from restow.migrator.requests.passes import run_pass, unfinished
+from restow.migrator.requests.preflight import missing_namespace, rehearse_writes
 from restow.migrator.requests.premisecheck import PremiseCheck
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.begin import begin, begin_again
 from restow.migrator.run.context import CrdRun
-from restow.migrator.run.native import NativeRun
-from restow.migrator.run.prune import Pruner
+from restow.migrator.run.end import Pruner
 from restow.migrator.run.settle import Lagging, LagWatch, remaining
-from restow.migrator.run.sharding import ShardRun
+from restow.migrator.run.shards import ShardRun
 
 _log = logging.getLogger(__name__)
 
@@ -138,9 +136,7 @@ async def _write_and_prune(
     options, report, crd = run.options, run.report, check.premise.crd
     lag = LagWatch(run, servers, crd)
     async with asyncio.TaskGroup() as group:
-        watchers = [group.create_task(check.follow())]
-        if policies.reencode:
-            watchers.append(group.create_task(lag.follow()))
+        watchers = [group.create_task(check.follow()), group.create_task(lag.follow())]
         try:
             # Pass: list, decide, write. An earlier process may have done the shard's part.
             if share is None or not share.done_before(crd):
@@ -151,7 +147,8 @@ async def _write_and_prune(
                 if not await check.confirm() and not report.unfinished:
                     report.pruned_reason = check.changed
                     return PruneVerdict(prune=False, reason=check.changed, again=True)
-                if policies.reencode and (behind := lag.lagged if report.unfinished else await lag.after_pass()):
+                wrote = policies.reencode or report.objects.rewritten
+                if wrote and (behind := lag.lagged if report.unfinished else await lag.after_pass()):
                     await lag.drop_watermark()
                     report.pruned_reason = behind
                     return PruneVerdict(prune=False, reason=behind, again=True)

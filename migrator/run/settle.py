@@ -2,9 +2,12 @@
 
 An API server that lags behind a flip of the storage version stores objects at the old version
 (``restow.migrator.requests.apiservers``): up to 157 ms were measured within one server (Kubernetes issue 130235). A
-request keeps the version with which it began, while an admission webhook holds it for example. Therefore a run waits,
-before it lists, until every server has followed the CRD for the settle time (``settle``), and checks the servers during
-and after the pass (``LagWatch``): a pass during which one lagged proves nothing.
+request keeps the version with which it began, while an admission webhook holds it for example. Such a server also
+converts by the strategy and the schemas that it knows, so owners that are written through it are of other fields.
+
+Therefore a run waits, before it lists, until every server follows the CRD (``settle``), and checks the servers during
+and after the pass (``LagWatch``): a pass during which one lagged proves nothing. A run that stores every object also
+waits for the settle time, until the requests of clients from before have ended.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable
 from restow.crds import Crd, CrdError
 from restow.kube.errors import KubeError
 from restow.migrator.decide.premise import Followers
+from restow.migrator.decide.proof import reencoding_due
 from restow.migrator.model.callbacks import MigrationRefused, Moment
 from restow.migrator.model.watermark import ANNOTATION as WATERMARK
 from restow.migrator.requests.apiservers import ApiServers
@@ -65,7 +69,9 @@ async def remaining(
 
 
 async def settle(run: CrdRun, servers: ApiServers, crd: Crd) -> Crd:
-    """Wait until every API server follows the current CRD, and all requests from before that have ended.
+    """Wait until every API server follows the current CRD.
+
+    If every object is to be stored again, also wait until all requests from before that have ended.
 
     Raises:
         Lagging: a server has not seen it after minutes, or the CRD is changed all the time.
@@ -76,10 +82,11 @@ async def settle(run: CrdRun, servers: ApiServers, crd: Crd) -> Crd:
     begun, first = clock(), crd.generation
     give_up = begun + LAG_PATIENCE_S
     while not run.stop:
+        settle_s = options.settle_s if reencoding_due(crd, options) else 0.0
         now, changes = clock(), crd.generation - first
-        if changes >= _RESTLESS and now - begun >= LAG_PATIENCE_S + options.settle_s:
+        if changes >= _RESTLESS and now - begun >= LAG_PATIENCE_S + settle_s:
             raise Lagging(_CHANGING.format(name=report.name, changes=changes, seconds=now - begun))
-        behind, wait = await remaining(servers, run.followers, crd, settle_s=options.settle_s, clock=clock)
+        behind, wait = await remaining(servers, run.followers, crd, settle_s=settle_s, clock=clock)
         if behind:
             if now >= give_up:
                 msg = f"{behind}. It was waited for {LAG_PATIENCE_S:.0f} seconds; look at it, then run again"

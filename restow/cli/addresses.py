@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from restow.conversion.certificates import Address
+    from restow.conversion.certificates.wiring.clientconfig import Address
 
 KEPT_IN: Final = "restow-webhook"
 """The Secret with the certificate of a webhook at a URL, in the client's default namespace."""

@@ -19,7 +19,7 @@ from restow.cli.shared import option
 from restow.migrator.model.options import PATIENCE_S, SETTLE_S, url_problem
 
 if TYPE_CHECKING:
-    from restow.migrator.requests.passes import Converters
+    from restow.migrator.requests.environment import Converters
 
 if TYPE_CHECKING:
     from restow.cli.registries import ConversionSource
@@ -325,7 +325,7 @@ def converters(flags: dict[str, Any]) -> Converters:
         click.UsageError: --crd is given without --registry or --rules, or they do not name conversions.
         InputError: a file cannot be used.
     """
-    from restow.migrator.requests.passes import own_webhook
+    from restow.migrator.requests.environment import own_webhook
 
     source, crd_files = source_of(flags), flags.pop("crd_files")
     if source is None:

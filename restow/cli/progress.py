@@ -21,7 +21,8 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from restow.cli.console import console as standard_console
-from restow.migrator import CrdReport, Moment
+from restow.migrator import CrdReport
+from restow.migrator.model.callbacks import Moment
 
 _FRAME_PERIOD = 0.2
 _LINE_PERIOD = 5.0

@@ -20,7 +20,9 @@ from restow.cli.printing import say
 from restow.conversion import DefinitionError, Diagnostic, Graph, ObjectError, Registry, RuleFailed
 from restow.conversion.rules.model import OnError
 from restow.crds import Crd, CrdError, load, loads
-from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconverted
+from restow.migrator import MigrationRefused, Unconverted
+from restow.migrator.model.converter import Answer, Json
+from restow.migrator.requests.environment import Converters
 
 if TYPE_CHECKING:
     from restow.conversion.rulefiles import LoadedRules  # imported late: it takes half of a command's start

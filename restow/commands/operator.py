@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import socket
 
     from restow.cloudprofile.controllers import ControllerOptions
-    from restow.cloudprofile.management.config import VersionManagement
-    from restow.conversion.certificates import Address
+    from restow.cloudprofile.management import VersionManagement
+    from restow.conversion.certificates.wiring.clientconfig import Address
     from restow.conversion.server import ServingCertificate, WebhookServer
-    from restow.migrator.operate.targets import Targets
+    from restow.migrator.operate.reconciler import Targets
     from restow.operator import Files, Settings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -276,7 +276,7 @@ def _controllers(flags: dict[str, Any]) -> ControllerOptions | None:
 
 
 def _management(file: Path | None) -> VersionManagement | None:
-    from restow.cloudprofile.management.config import InvalidConfiguration, read_configuration
+    from restow.cloudprofile.management import InvalidConfiguration, read_configuration
 
     if file is None:
         return None
@@ -289,7 +289,8 @@ def _management(file: Path | None) -> VersionManagement | None:
 def _webhooks(address: Address, ca_file: Path | None) -> str:
     import yaml
 
-    from restow.conversion.certificates import Bundle, BundleError
+    from restow.conversion.certificates import Bundle
+    from restow.conversion.certificates.wiring.clientconfig import BundleError
     from restow.operator.family import configurations
 
     try:

@@ -170,7 +170,7 @@ def _tell_findings(found: MigrationPlan) -> None:
 
 
 def _tell_references(found: MigrationPlan) -> None:
-    from restow.migrator.references.verdict import not_looked_at, standing
+    from restow.migrator.references.reference import not_looked_at, standing
 
     for references in found.references or ():
         stands = bool(references.against_removal or references.against_unserving)

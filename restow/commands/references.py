@@ -19,9 +19,8 @@ from restow.kube.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from restow.crds import Crd
-    from restow.migrator.references.model import FoundReferences, Reference, ReferenceKind, SoughtVersion
-    from restow.migrator.references.move import MoveReport
-    from restow.migrator.references.undo import UndoReport
+    from restow.migrator.references.move import MoveReport, UndoReport
+    from restow.migrator.references.reference import FoundReferences, Reference, ReferenceKind, SoughtVersion
 
 
 KINDS = (
@@ -47,7 +46,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, value: str | None)
     Raises:
         click.BadParameter: no such kind of references exists in a cluster.
     """
-    from restow.migrator.references.model import ReferenceKind
+    from restow.migrator.references.reference import ReferenceKind
     from restow.migrator.references.scan import CLUSTER_KINDS
 
     if value is None:
@@ -134,8 +133,7 @@ def command(**flags: Any) -> None:
     restow references widgets.example.com --version v1alpha1 --move v1beta1 --kinds helm --all-revisions
     restow references -f config/crd/widgets.yaml --version v1alpha1 --files charts/ --files deploy/
     """
-    from restow.migrator.references.move import MOVABLE_KINDS, move_references
-    from restow.migrator.references.undo import undo_releases
+    from restow.migrator.references.move import MOVABLE_KINDS, move_references, undo_releases
     from restow.migrator.requests.crdaccess import list_crds
 
     names, everything, files = flags["names"], flags["everything"], flags["files"]
@@ -216,7 +214,7 @@ def _sought(crds: Iterable[Crd], versions: Sequence[str], *, every: bool = False
 
     With ``every`` (all CRDs of a cluster), named versions that a CRD does not have are skipped.
     """
-    from restow.migrator.references.model import old_versions
+    from restow.migrator.references.reference import old_versions
 
     found: list[SoughtVersion] = []
     for crd in crds:
@@ -235,8 +233,8 @@ def _sought(crds: Iterable[Crd], versions: Sequence[str], *, every: bool = False
 
 
 def _in_files(paths: Sequence[Path], versions: Sequence[SoughtVersion]) -> list[FoundReferences]:
-    from restow.migrator.references.model import NotLookedAt, ReferenceTally
     from restow.migrator.references.readers.files import file_references
+    from restow.migrator.references.reference import NotLookedAt, ReferenceTally
 
     owners = {(of.api_version, of.kind): of for of in versions}
     tally, unseen = ReferenceTally(versions), []
@@ -331,7 +329,7 @@ def _move_row(report: MoveReport) -> Iterator[str]:
 
 def show_undone(reports: Sequence[UndoReport], form: str) -> Exit:
     """Print the releases whose manifests were restored; return the exit code."""
-    from restow.migrator.references.undo import UndoReport
+    from restow.migrator.references.move import UndoReport
 
     failed = {name: why for each in reports for name, why in each.failed.items()}
     undone = [name for each in reports for name in each.undone]

@@ -25,7 +25,7 @@ from restow.kube.resources import Resource
 if TYPE_CHECKING:
     from restow.crds import Crd
     from restow.kube.cluster import Cluster
-    from restow.migrator.references.model import FoundReferences
+    from restow.migrator.references.reference import FoundReferences
     from restow.migrator.timeline import VersionSchedule
     from restow.report import PolicyPlan, ReportDocument, RunReport
     from restow.report.model import CrdView, ProfileView
@@ -208,7 +208,6 @@ async def _look_at(
     Raises:
         KubeError: the API server cannot be reached.
     """
-    from restow.migrator.requests.listfailure import explain_list_failure
     from restow.migrator.requests.passes import scan
     from restow.report.views import OwnerCounts, view
 
@@ -219,7 +218,7 @@ async def _look_at(
         async for meta in scan(cluster, crd):
             tally.add(meta.managed_fields)
     except migrator.ListFailed as failure:
-        return view(crd, word, None, str(await explain_list_failure(cluster, crd, failure)), references)
+        return view(crd, word, None, str(failure), references)
     return view(crd, word, tally, references=references)
 
 

@@ -122,8 +122,8 @@ async def _look_at_crd(tally: _Tally, counting: _Counting, session: Session, crd
 
     from restow.kube.retry import jittered
     from restow.migrator.model.report import Requests
+    from restow.migrator.requests.environment import RunStop
     from restow.migrator.requests.lister import list_objects
-    from restow.migrator.requests.stop import RunStop
 
     if (crd.group, crd.kind) not in tally.graph.kinds:
         raise migrator.MigrationRefused(f"the registry does not convert {crd.kind}.{crd.group}")

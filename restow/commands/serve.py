@@ -174,8 +174,8 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
         click.UsageError: --own-ca has a malformed value, or flags that it needs are missing.
         InputError: --refuse-unconvertible is given, and no rule keeps values.
     """
-    from restow.conversion.certificates import (
-        Service,
+    from restow.conversion.certificates import Service
+    from restow.conversion.certificates.wiring.documents import (
         refusal_configuration,
         refusal_name,
         stash_configuration,

@@ -17,7 +17,8 @@ from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
 
 if TYPE_CHECKING:
-    from restow.conversion.certificates import Address, Removal
+    from restow.conversion.certificates.unwire import Removal
+    from restow.conversion.certificates.wiring.clientconfig import Address
     from restow.kube import Cluster
 
 
@@ -79,7 +80,7 @@ def command(
     restow unwire widgets.example.com
     restow unwire --server my-system/my-webhook --dry-run
     """
-    from restow.conversion.certificates import Removal, crds_of, obstacles, remove_server
+    from restow.conversion.certificates.unwire import Removal, crds_of, obstacles, remove_server
 
     if bool(names) == bool(server):
         msg = "name CRDs or give --server, not both"
@@ -132,7 +133,9 @@ async def _unwire(
 
 async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...]:
     """Return the addresses of the webhooks that the CRDs call now."""
-    from restow.conversion.certificates import WiringRefused, address_of, read_crd
+    from restow.conversion.certificates import WiringRefused
+    from restow.conversion.certificates.apply import read_crd
+    from restow.conversion.certificates.wiring.clientconfig import address_of
 
     found: dict[str, Address] = {}
     for name in names:
@@ -156,9 +159,8 @@ def _secret(cluster: Cluster, server: Address) -> tuple[str, str]:
 
 async def _served_rules(cluster: Cluster, server: Address) -> tuple[str, ...]:
     """Return why ConversionRules need the server, if it is that of their operator: it alone removes their finalizer."""
-    from restow.conversion.certificates import names_server
     from restow.conversion.certificates.apply import resource_of
-    from restow.conversion.certificates.wiring.clientconfig import address_in
+    from restow.conversion.certificates.wiring.clientconfig import address_in, names_server
     from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER
     from restow.crds.conversionrules import CONVERSION_RULES
     from restow.kube.errors import Forbidden, NotFound

@@ -17,11 +17,12 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from restow.cli.addresses import at
-from restow.conversion.certificates import Address, Service, client_config
+from restow.conversion.certificates import Service
 from restow.conversion.certificates.apply import resource_of
 from restow.conversion.certificates.ca import CertificateDetails, CertificateKeeper, MountedCertificates
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
+from restow.conversion.certificates.wiring.clientconfig import Address, client_config
 from restow.conversion.model.errors import WiringProblem
 from restow.conversion.operate.admission import STEP, AdmitRules, configuration
 from restow.conversion.operate.members import Membership, unique_replica

@@ -10,7 +10,8 @@ from typing import Any, Final
 from restow.cloudprofile.admission import admission_steps, webhook_configurations
 from restow.cloudprofile.conversions import graph
 from restow.conversion import Graph
-from restow.conversion.certificates import Address, Bundle, client_config
+from restow.conversion.certificates import Bundle
+from restow.conversion.certificates.wiring.clientconfig import Address, client_config
 from restow.conversion.server import Clients, Limits, WebhookServer, conversions_by_crd
 from restow.crds import Crd
 from restow.crds.cloudprofiles import documents

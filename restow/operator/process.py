@@ -26,10 +26,10 @@ from restow.cli.addresses import at
 from restow.cli.registries import graph_converters
 from restow.cloudprofile.controllers import ControllerOptions
 from restow.cloudprofile.controllers import run as run_controllers
-from restow.conversion.certificates import Address
 from restow.conversion.certificates.ca import CertificateDetails, Certificates, Lifetimes
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.operate.wiring import RulesStep
 from restow.conversion.server import Clients, Limits, ServerPhase, ServingCertificate, WebhookServer, run_alone
 from restow.crds import Crd
@@ -39,8 +39,10 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.clockcheck import ClockCheck
 from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
+from restow.migrator import Events, Migrator, log_details
 from restow.migrator import Options as MigrationOptions
+from restow.migrator.model.options import SETTLE_S
+from restow.migrator.operate.reconciler import Targets
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
 from restow.webhook.authority import Connect, OwnAuthority

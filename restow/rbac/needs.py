@@ -25,6 +25,7 @@ from restow.kube.resources import (
     EVENTS,
     LEASES,
     NAMESPACES,
+    SECRETS,
     SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
@@ -39,7 +40,6 @@ _FAMILY: Final = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS)
 FAMILY: Final = tuple(each.full_name for each in _FAMILY)
 """The CRDs of the CloudProfile family, which the operator serves."""
 _ADMISSION: Final = "admissionregistration.k8s.io"
-_SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _RUNS: Final = "migrator: report runs as Events on the CRD"
 _LOGGED: Final = "only the log reports it"
 _ELSEWHERE: Final = "see whether another API server serves the group of the CRDs: they would hide its objects"
@@ -124,11 +124,11 @@ def _moves_references(asked: Asked) -> Iterator[Grant]:
             if "." in group:  # no built-in resource has references in its status
                 why, without = "--move: write references in the status", "those in the status fail"
                 yield Grant(group, f"{plural}/status", "patch", why, namespace=place, optional=without)
-    if not asked.written or _SECRETS.plural in asked.written:
+    if not asked.written or SECRETS.plural in asked.written:
         for place in asked.places:
             why = "--move: keep what a Helm release was before in a Secret; --undo: take it back"
             for verb in ("create", "get", "delete"):
-                yield Grant("", _SECRETS.plural, verb, why, namespace=place)
+                yield Grant("", SECRETS.plural, verb, why, namespace=place)
     yield from _asks_webhooks(asked)
 
 
@@ -206,7 +206,7 @@ def _unwire(asked: Asked) -> Iterator[Grant]:
         yield Grant(_ADMISSION, plural, "delete", why, CONFIGURATION)
     for name in (secret, f"{secret}-ca"):
         for verb in ("get", "delete"):
-            yield _in(namespace, _SECRETS, verb, "remove the server's certificate and its CA", name)
+            yield _in(namespace, SECRETS, verb, "remove the server's certificate and its CA", name)
     for verb in ("list", "delete"):
         yield _in(namespace, LEASES, verb, "remove the Leases of processes that have ended", optional="they stay")
 
@@ -421,8 +421,8 @@ def _asks_webhooks(asked: Asked) -> Iterator[Grant]:
 def _keeps_certificates(namespace: str, service: str) -> Iterator[Grant]:
     for name in (service, f"{service}-ca"):
         for verb in ("get", "update"):
-            yield _in(namespace, _SECRETS, verb, "keep the serving certificate and its CA", name)
-    yield _in(namespace, _SECRETS, "create", "make both Secrets; RBAC cannot restrict create by name")
+            yield _in(namespace, SECRETS, verb, "keep the serving certificate and its CA", name)
+    yield _in(namespace, SECRETS, "create", "make both Secrets; RBAC cannot restrict create by name")
 
 
 def _keeps_configuration(plural: str, name: str, *, watches: bool = True) -> Iterator[Grant]:

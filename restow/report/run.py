@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from restow.migrator import ObjectCounts, Requests
+from restow.migrator.model.report import ObjectCounts, Requests
 
 MOST_FAILURES = 200
 """The largest number of failed objects that a page lists for each CRD; the others are only counted."""

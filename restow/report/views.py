@@ -17,8 +17,7 @@ from restow.kube.resources import qualified_name
 from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.planning.ready import Readiness, judge
-from restow.migrator.references.model import FoundReferences
-from restow.migrator.references.verdict import MOST_EXAMPLES
+from restow.migrator.references.reference import MOST_EXAMPLES, FoundReferences
 from restow.report.model import CrdView, OwnerRow, ProfileView, ReferenceRow, ReportDocument, State, VersionRow
 from restow.report.run import RunCrd
 

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from restow.cli.addresses import KEPT_IN, at
 from restow.cli.exits import InputError
 from restow.cli.session import sentence
-from restow.conversion.certificates import Address, Service
+from restow.conversion.certificates import Service
 from restow.conversion.certificates.ca import CertificateDetails, CertificateError, Certificates
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.server import KeptEvents
 from restow.kube import Cluster, KubeError
 from restow.webhook.supervise import keep_running, run_alongside

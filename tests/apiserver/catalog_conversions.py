@@ -7,7 +7,7 @@ from typing import Any
 
 from restow.cli.registries import graph_converters
 from restow.conversion import Registry, rules
-from restow.migrator import Converters
+from restow.migrator.requests.environment import Converters
 
 
 def registry_for(group: str) -> Registry:

@@ -21,6 +21,7 @@ _CRDS = b"/registry/apiextensions.k8s.io/customresourcedefinitions"
 _PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 _HEADER = 9
 _DATA, _END_STREAM = 0, 0x1
+_WINDOW_UPDATE = 8
 _START_TIMEOUT = 60.0
 
 
@@ -72,7 +73,7 @@ class LateLine:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._ask(reader, there_writer, watches))
-                group.create_task(self._answer(there_reader, writer, watches))
+                group.create_task(self._answer(there_reader, writer, there_writer, watches))
         except* (OSError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -88,7 +89,13 @@ class LateLine:
             writer.write(header + payload)
             await writer.drain()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, watches: set[bytes]) -> None:
+    async def _answer(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        etcd: asyncio.StreamWriter,
+        watches: set[bytes],
+    ) -> None:
         clock = asyncio.get_running_loop().time
         news: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
@@ -108,6 +115,8 @@ class LateLine:
                 header, payload = await _frame(reader)
                 if header[3] == _DATA and header[5:] in watches:
                     news.put_nowait((clock() + self.late, header + payload))
+                    if payload:
+                        etcd.write(_window_update(len(payload)))
                     continue
                 writer.write(header + payload)
                 await writer.drain()
@@ -117,6 +126,14 @@ async def _frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     """Read one HTTP/2 frame: its header (length, type, flags, stream) and its payload."""
     header = await reader.readexactly(_HEADER)
     return header, await reader.readexactly(int.from_bytes(header[:3]))
+
+
+def _window_update(size: int) -> bytes:
+    """Return a frame that lets etcd send so many bytes more on the connection.
+
+    The API server grants them only when the news reach it. Without this, 64 KiB of held news end its reads, too.
+    """
+    return bytes((0, 0, 4, _WINDOW_UPDATE, 0, 0, 0, 0, 0)) + size.to_bytes(4)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from restow.cloudprofile.controllers import ControllerOptions, run
 from restow.kube.client import HttpCluster
 from restow.kube.clock import Clock
-from restow.kube.cluster import Cluster, PatchType, Reply
+from restow.kube.cluster import Cluster, PatchType, Reply, Request
 from restow.kube.errors import Conflict, NotFound
 from restow.kube.resources import EVENTS, Resource
 from restow.kube.retry import with_retries
@@ -43,7 +43,7 @@ class FixedTime:
         return (self.at + timedelta(**by)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Watched:
+class Watched(Cluster):
     """The API server, with a count of requests, of patches by object, and a hook before each patch."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -61,107 +61,35 @@ class Watched:
     def default_namespace(self) -> str:
         return self._cluster.default_namespace
 
+    def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
+        return self._cluster.at(host, server_name)
+
     def writes(self) -> dict[str, int]:
         """The writes so far, by verb and resource, without events."""
         reads = ("get ", "list ", "watch ")
         return {what: n for what, n in self.asked.items() if not what.startswith((*reads, "create events"))}
 
-    async def get(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        metadata_only: bool = False,
-        cached: bool = False,
-    ) -> Reply:
-        self.asked[f"get {resource.plural}"] += 1
-        return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only, cached=cached)
-
-    async def list_page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        self.asked[f"list {resource.plural}"] += 1
-        return await self._cluster.list_page(resource, namespace, params=params, metadata_only=metadata_only)
-
-    async def table_page(
-        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        self.asked[f"list {resource.plural} as a table"] += 1
-        return await self._cluster.table_page(resource, namespace, params=params)
-
-    async def create(
-        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        self.asked[f"create {resource.plural}"] += 1
-        return await self._cluster.create(resource, body, namespace, params=params)
-
-    async def replace(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-    ) -> Reply:
-        self.asked[f"replace {resource.plural}"] += 1
-        return await self._cluster.replace(resource, name, body, namespace, subresource=subresource, params=params)
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        patch_type: PatchType,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        if self.before_patch is not None:
-            await self.before_patch(resource, name, subresource)
-        what = f"{resource.plural}{'/' + subresource if subresource else ''}"
-        self.asked[f"patch {what}"] += 1
-        self.patched[what, name] += 1
+    async def send(self, request: Request) -> Reply:
+        resource = request.resource
+        assert resource is not None
+        what = resource.plural
+        if request.verb == "patch" and request.subresource:
+            what += f"/{request.subresource}"
+        if request.verb == "patch" and request.name is not None:
+            if self.before_patch is not None:
+                await self.before_patch(resource, request.name, request.subresource)
+            self.patched[what, request.name] += 1
+        self.asked[f"{request.verb} {what}{' as a table' if request.as_table else ''}"] += 1
         try:
-            return await self._cluster.patch(
-                resource,
-                name,
-                body,
-                namespace,
-                patch_type=patch_type,
-                subresource=subresource,
-                params=params,
-                metadata_only=metadata_only,
-            )
+            return await self._cluster.send(request)
         except Conflict:
-            self.conflicts += 1
+            self.conflicts += request.verb == "patch"
             raise
 
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
-    ) -> Reply:
-        self.asked[f"delete {resource.plural}"] += 1
-        return await self._cluster.delete(resource, name, namespace, body=body)
-
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str],
-        metadata_only: bool = False,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        self.asked[f"watch {resource.plural}"] += 1
-        return self._cluster.watch(resource, namespace, params=params, metadata_only=metadata_only)
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        assert request.resource is not None
+        self.asked[f"watch {request.resource.plural}"] += 1
+        return self._cluster.stream(request)
 
 
 class World:

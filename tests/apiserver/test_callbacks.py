@@ -18,11 +18,11 @@ from restow.migrator import (
     MigrationDetails,
     MigrationEvent,
     Migrator,
-    Moment,
     Options,
     plan,
     read_crd,
 )
+from restow.migrator.model.callbacks import Moment
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind
 from tests.apiserver.kind import Kind

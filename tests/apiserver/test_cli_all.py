@@ -12,7 +12,8 @@ from restow.commands.migrate import EXITS
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ServerError
 from restow.kube.resources import CRDS
-from restow.migrator import Migration, MigrationResult, Options
+from restow.migrator import Migration, Options
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.access import Access
 from tests.apiserver.kind import Impatient, Kind, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from restow.controlplane.plane import ControlPlane
-from restow.kube import ApiError, Impersonation, connect
+from restow.kube import Impersonation, connect
+from restow.kube.errors import ApiError
 from restow.kube.resources import Resource
 from tests.apiserver.access import Access, Right, on_crd, on_objects
 from tests.apiserver.kind import Kind

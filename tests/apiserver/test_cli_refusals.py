@@ -215,6 +215,7 @@ async def test_a_webhook_in_a_namespace_that_is_not_there(kubeconfig: Path, tmp_
         *("--registry", "docs.examples.provider.conversions:registry"),
         *("--crd", crds / "gateways.yaml", "--crd", crds / "caches.yaml"),
         *("--own-ca", "missing/webhook", "--cert", tmp_path / "tls" / "tls.crt", "--key", tmp_path / "tls" / "tls.key"),
+        *("--port", "0"),
         kubeconfig=kubeconfig,
     )
     assert ran.code == 2

@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from restow.cloudprofile.admission import webhook_configurations
-from restow.cloudprofile.admission.profiles import review_verb
+from restow.cloudprofile.admission.steps import review_verb
 from restow.cloudprofile.controllers import ControllerOptions, run
-from restow.cloudprofile.management.config import VersionManagement
+from restow.cloudprofile.management import VersionManagement
 from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, ProfileReference
 from restow.cloudprofile.queries import children_of, find_profile, shoots_of, shoots_of_family
 from restow.controlplane.binaries import find_binaries
@@ -22,7 +23,7 @@ from restow.controlplane.plane import ControlPlane
 from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, UserInfo
 from restow.kube.client import HttpCluster
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.cluster import Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.controller import ControllerEvent, ControllerEventType
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import Resource
@@ -234,15 +235,16 @@ async def _is_gone(world: World, kind: str, name: str) -> bool:
 async def test_a_shoot_of_the_last_moment_holds_its_profile(world: World, watched: Watched, time: FixedTime) -> None:
     """Before the finalizer goes the API server itself is asked, since the memory may not know the newest Shoot."""
     parent = await world.profile("a", version("1.30.1"))
-    lists = watched.list_page
+    send = watched.send
 
-    async def blind(resource: Resource, namespace: str | None = None, **more: Any) -> Any:
+    async def blind(request: Request) -> Reply:
         """What the informer lists of Shoots is old: there are none."""
-        if resource.plural == "shoots" and "fieldSelector" not in (more.get("params") or {}):
-            return await lists(resource, "kube-system", **more)
-        return await lists(resource, namespace, **more)
+        shoots = request.resource is not None and request.resource.plural == "shoots"
+        if shoots and request.verb == "list" and "fieldSelector" not in (request.params or {}):
+            request = msgspec.structs.replace(request, namespace="kube-system")
+        return await send(request)
 
-    watched.list_page = blind  # type: ignore[method-assign]
+    watched.send = blind  # type: ignore[method-assign]
     await world.shoot("s", "CloudProfile", "a")
     async with running(watched, time):
         await until(lambda: _has_finalizer(world, "CloudProfile", "a"), "a has no finalizer")
@@ -493,9 +495,9 @@ class Weighed(Watched):
 
     listed = 0
 
-    async def table_page(self, resource: Resource, namespace: str | None = None, **more: Any) -> Reply:
-        reply = await super().table_page(resource, namespace, **more)
-        self.listed += len(reply.body)
+    async def send(self, request: Request) -> Reply:
+        reply = await super().send(request)
+        self.listed += len(reply.body) if request.as_table else 0
         return reply
 
 
@@ -543,9 +545,11 @@ async def test_missing_crds_end_the_run(cluster: HttpCluster, time: FixedTime) -
     """Without the CRDs the run ends with the server's answer, rather than to wait for ever."""
 
     class Elsewhere(Watched):
-        async def list_page(self, resource: Resource, namespace: str | None = None, **more: Any) -> Any:
-            elsewhere = Resource("nowhere.example.com", "v1", resource.plural, namespaced=resource.namespaced)
-            return await super().list_page(elsewhere, namespace, **more)
+        async def send(self, request: Request) -> Reply:
+            if (resource := request.resource) is not None and request.verb == "list":
+                elsewhere = Resource("nowhere.example.com", "v1", resource.plural, namespaced=resource.namespaced)
+                request = msgspec.structs.replace(request, resource=elsewhere)
+            return await super().send(request)
 
     with pytest.raises(NotFound):
         await run(Elsewhere(cluster), time.clock, ControllerOptions())

@@ -17,7 +17,7 @@ from restow.controlplane.etcd import Etcd
 from restow.controlplane.users import ControlPlaneAuthority
 from restow.crds.cloudprofiles import documents
 from restow.kube.client import HttpCluster
-from restow.kube.cluster import PatchType
+from restow.kube.cluster import PatchType, Request
 from restow.kube.errors import BadRequest, Conflict, Invalid, ServerError
 from restow.kube.resources import CRDS
 from tests.apiserver.kind import Document, owners, until
@@ -194,11 +194,8 @@ async def test_kubectl_get_shows_the_columns_that_gardener_shows(api: Api) -> No
     for kind, fields in objects.items():
         made = await api.create(api.manifest(kind, "shown", fields))
         resource = api.at(kind)
-        path = resource.path(made["metadata"].get("namespace"), "shown")
-        reply = await api.cluster._request(
-            "GET", path, "get", kind, accept="application/json;as=Table;g=meta.k8s.io;v=v1"
-        )
-        table = reply.json()
+        shown = Request("get", resource, "shown", made["metadata"].get("namespace"), as_table=True)
+        table = (await api.cluster.send(shown)).json()
         names = [column["name"] for column in table["columnDefinitions"]]
         row = dict(zip(names, table["rows"][0]["cells"], strict=True))
         assert row.pop("Age")

@@ -21,7 +21,8 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, Conflict, NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import Migration, MigrationResult, Options
+from restow.migrator import Migration, Options
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.kind import Document, entry_versions, owners, until
 from tests.apiserver.profile_controllers import BELL
 from tests.apiserver.profile_world import (

@@ -17,7 +17,8 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.crds.documents import load_documents
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationPlan, Options, plan, read_crd
+from restow.migrator import CrdReport, Migration, Options, plan, read_crd
+from restow.migrator.planning.plan import MigrationPlan
 from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
 from tests.apiserver.published import PublishedKind
 from tests.apiserver.samples import LOSSY, Sample, Write, applied, carry_out, create_objects, status

@@ -14,9 +14,13 @@ import pytest
 import yaml
 
 from restow.controlplane.plane import ControlPlane
-from restow.conversion.certificates import Address, Bundle, NotAnswering, Url, bundle_of, probe, read_crd
+from restow.conversion.certificates import Bundle, NotAnswering, Url
+from restow.conversion.certificates.apply import read_crd
 from restow.conversion.certificates.ca import CertificateDetails, Certificates, Lifetimes, RotationStep
 from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.certificates.probe import probe
+from restow.conversion.certificates.wiring.clientconfig import Address
+from restow.conversion.certificates.wiring.crd import bundle_of
 from restow.crds import Crd
 from restow.kube import PatchType, connect
 from restow.kube.client import HttpCluster

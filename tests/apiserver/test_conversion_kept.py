@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from restow.controlplane.etcd import Etcd
-from restow.conversion.certificates import Url, refusal_name
+from restow.conversion.certificates import Url
+from restow.conversion.certificates.wiring.documents import refusal_name
 from restow.conversion.model.errors import RuleFailed
 from restow.conversion.reviews.conversion import KeptValue
 from restow.conversion.server import KeptEvents

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates import Bundle, NotAnswering, Url, Wiring, WiringRefused, bundle_of, unwire, wire
+from restow.conversion.certificates import Bundle, NotAnswering, Url, Wiring, WiringRefused, unwire, wire
+from restow.conversion.certificates.wiring.crd import bundle_of
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.crds import Crd
 from restow.kube.client import HttpCluster

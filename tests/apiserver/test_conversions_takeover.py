@@ -16,8 +16,8 @@ import pytest
 
 from benchmarks.conversion.kinds import GROUP, crd_of, keyed, struct
 from benchmarks.conversion.webhooks import Webhook, certificate, controller_runtime
-from restow.conversion.certificates import Address, Bundle, Service, Url, Wiring, WiringRefused, client_config, wire
-from restow.conversion.certificates.wiring.clientconfig import name_of
+from restow.conversion.certificates import Bundle, Service, Url, Wiring, WiringRefused, wire
+from restow.conversion.certificates.wiring.clientconfig import Address, client_config, name_of
 from restow.conversion.operate.revisions import BREAK_GLASS, LOST, Former, record_name
 from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import PatchType

@@ -14,7 +14,8 @@ import yaml
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Moment, Options
+from restow.migrator import CrdReport, Migration, Options
+from restow.migrator.model.callbacks import Moment
 from restow.rbac import Grant, ServiceAccount
 from tests.apiserver.accounts import Account, Accounts
 from tests.apiserver.kind import Kind

@@ -9,7 +9,8 @@ import pytest
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import Migration, MigrationReport, MigrationResult, Options
+from restow.migrator import Migration, MigrationReport, Options
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.proxy import Fault, Proxy, Seen
 

@@ -18,19 +18,10 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound, TooManyRequests
 from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, NAMESPACES, Resource
-from restow.migrator import (
-    FoundReferences,
-    Migration,
-    MigrationRefused,
-    NotLookedAt,
-    Options,
-    Readiness,
-    ReferenceKind,
-    find_references,
-    read_crd,
-    sought,
-)
+from restow.migrator import Migration, MigrationRefused, Options, find_references, read_crd, sought
 from restow.migrator import ready as ask_ready
+from restow.migrator.planning.ready import Readiness
+from restow.migrator.references.reference import FoundReferences, NotLookedAt, ReferenceKind
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen, Truncate

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from restow.kube.errors import Invalid
-from restow.migrator import CrdReport, Migration, MigrationPlan, Options, Phase, plan, read_crd
+from restow.migrator import CrdReport, Migration, Options, Phase, plan, read_crd
+from restow.migrator.planning.plan import MigrationPlan
 from tests.apiserver.access import Access
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until
 

@@ -8,7 +8,8 @@ import pytest
 
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, plan, read_crd
+from restow.migrator import CrdReport, Migration, MigrationReport, Options, plan, read_crd
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.admission import emptying
 from tests.apiserver.kind import Kind

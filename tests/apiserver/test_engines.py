@@ -23,7 +23,8 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, Invalid, NotFound
 from restow.kube.resources import Resource
-from restow.migrator import CrdReport, Engine, Migration, MigrationReport, MigrationResult, Options, read_crd
+from restow.migrator import CrdReport, Engine, Migration, MigrationReport, Options, read_crd
+from restow.migrator.model.report import MigrationResult
 from restow.migrator.requests.native import native_name
 from restow.rbac import Asked, Command, grants
 from tests.apiserver.access import Access

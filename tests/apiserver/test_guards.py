@@ -12,8 +12,8 @@ import pytest
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationResult, Options, plan, read_crd
-from restow.migrator.model.report import MigrationReport
+from restow.migrator import CrdReport, Migration, Options, plan, read_crd
+from restow.migrator.model.report import MigrationReport, MigrationResult
 from restow.migrator.requests.lostowners import ANNOTATION
 from tests.apiserver.kind import Kind, entry_versions, owners
 from tests.apiserver.proxy import Answer, Body, Fault, Proxy, Reset, Seen, Truncate, proxy_before

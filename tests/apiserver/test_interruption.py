@@ -13,7 +13,9 @@ import pytest
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Moment, Options
+from restow.migrator import CrdReport, Migration, MigrationReport, Options
+from restow.migrator.model.callbacks import Moment
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
 from tests.restow.forked import Forked

@@ -14,7 +14,8 @@ from restow.controlplane.plane import ControlPlane
 from restow.controlplane.users import ControlPlaneAuthority
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Phase, Scope
+from restow.migrator import CrdReport, Migration, MigrationReport, Options, Phase, Scope
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.kind import Kind, entry_versions
 from tests.apiserver.proxy import Answer, Proxy, Seen, proxy_before
 from tests.apiserver.webhook import ConvertedKind, Webhook
@@ -124,7 +125,9 @@ async def test_versions_that_change_during_a_run_have_its_objects_decided_again(
     proxy.hook = hook
     options = Options(settle_s=0.0, scope=Scope.UNSERVED, passes=1)
     first = await Migration(through_proxy, options).migrate(kind.name)
-    assert not first.pruned and not first.proof and "the versions of" in first.unfinished
+    # On a busy machine the watch may show the change too late; then the run trusts no more than this.
+    assert any(why in first.unfinished for why in ("the versions of", "was not seen"))
+    assert not first.pruned and not first.proof
     proxy.hook, done = hook, False
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     second = await Migration(through_proxy, replace(options, passes=2)).migrate(kind.name)

@@ -11,15 +11,10 @@ from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import CONFIG_MAPS, Resource
-from restow.migrator import (
-    MigrationRefused,
-    MoveReport,
-    ReferenceKind,
-    move_references,
-    read_crd,
-    undo_releases,
-)
-from restow.migrator.references.releases import StoredRelease
+from restow.migrator import MigrationRefused, read_crd
+from restow.migrator.references.move import MoveReport, move_references, undo_releases
+from restow.migrator.references.readers.helm import StoredRelease
+from restow.migrator.references.reference import ReferenceKind
 from tests.apiserver.kind import Kind
 from tests.apiserver.others import SECRETS, Others, a_release
 from tests.apiserver.proxy import Proxy, Seen

@@ -13,7 +13,8 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import Resource
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Phase, plan, read_crd
+from restow.migrator import CrdReport, Migration, MigrationReport, Options, Phase, plan, read_crd
+from restow.migrator.model.report import MigrationResult
 from restow.migrator.ownership.entries import FIELD_MANAGER
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until
 

@@ -10,9 +10,10 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from restow.conversion.certificates import Bundle, NotAnswering, Url, probe_hook
+from restow.conversion.certificates import Bundle, NotAnswering, Url
 from restow.conversion.certificates.ca import Lifetimes
 from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.certificates.probe import probe_hook
 from restow.conversion.server import Limits, bind
 from restow.kube.client import HttpCluster, connect
 from restow.kube.cluster import PatchType

@@ -18,18 +18,9 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
 from restow.kube.retry import RetryingCluster
-from restow.migrator import (
-    CrdReport,
-    ListFailed,
-    ManagedFields,
-    Migration,
-    MigrationPlan,
-    Options,
-    Scope,
-    read_crd,
-    ready,
-)
+from restow.migrator import CrdReport, ListFailed, ManagedFields, Migration, Options, Scope, read_crd, ready
 from restow.migrator import plan as make_plan
+from restow.migrator.planning.plan import MigrationPlan
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Document, Kind, until
 from tests.apiserver.proxy import Answer, Proxy, Seen

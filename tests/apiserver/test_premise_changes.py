@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from restow.controlplane.etcd import Etcd
+from restow.controlplane.plane import ControlPlane
+from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, read_crd, ready
+from restow.migrator import CrdReport, Migration, Options, Phase, read_crd, ready
+from restow.migrator.model.callbacks import Moment
 from tests.apiserver.kind import Document, Kind, Owned, entry_versions, owners
+from tests.apiserver.lag import late_apiserver
 from tests.apiserver.proxy import Fault, Proxy, Seen
 from tests.apiserver.webhook import Webhook
 
@@ -190,3 +194,32 @@ async def test_the_schema_changes_in_mid_run(
         for manager, fields in (("alice", {"a": "a", "m": {"x": "x"}}), ("bob", {"b": "b", "m": {"y": "y"}})):
             whole = {"m": {"x": "x", "y": "y"}} if "x-kubernetes-map-type" in change else {}
             await kind.apply(kind.manifest("v2", name, spec=fields | whole), manager)
+
+
+async def test_without_the_storage_phase_a_server_that_lags_is_waited_for(
+    kind: Changing, webhook: Webhook, control_plane: ControlPlane
+) -> None:
+    """That server converts by the strategy of before, so owners that the run writes through it are of other fields."""
+    waited: list[str] = []
+    async with late_apiserver(control_plane) as (server, line), connect(server.admin.kubeconfig) as behind:
+
+        class Watcher:
+            def at(self, moment: Moment, report: CrdReport) -> None:
+                if moment is Moment.LAGGING:
+                    waited.append(report.lagging)
+                    line.release()
+
+        both = kind.document(storage="v2")
+        await kind.change(both)
+        await kind.apply(kind.manifest("v2", "w00", spec={"b": "w00"}), "alice")
+        await kind.apply(kind.manifest("v2", "w00", spec={"c": "c"}), "bob")
+        await Changing(behind, kind.etcd, kind.group, webhook).serves(both)
+        line.hold()
+        await kind.change(kind.document(storage="v1", strategy="Webhook"))
+        options = Options(settle_s=0.0, skip=frozenset({Phase.STORAGE}))
+        report = await Migration(behind, options, observer=Watcher()).migrate(kind.name)
+        [found] = (await kind.stored()).values()
+        line.release()
+    assert report.objects.rewritten == 1 and not report.failures, report.to_json()
+    assert waited and entry_versions(found) == {"v1"}
+    assert owners(found) == owned(found)

@@ -12,17 +12,9 @@ import pytest
 
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import (
-    CrdReport,
-    Migration,
-    Options,
-    ReferenceKind,
-    find_references,
-    plan,
-    read_crd,
-    sought,
-)
+from restow.migrator import CrdReport, Migration, Options, find_references, plan, read_crd, sought
 from restow.migrator import ready as ask_ready
+from restow.migrator.references.reference import ReferenceKind
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, without_bookkeeping
 from tests.migrator import builders as b
 

@@ -16,8 +16,11 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import CRDS, NAMESPACES
-from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readiness, read_crd, what_is_proved
+from restow.migrator import CrdReport, Migration, Options, Phase, read_crd
 from restow.migrator import ready as ask_ready
+from restow.migrator.decide.proof import what_is_proved
+from restow.migrator.model.callbacks import Moment
+from restow.migrator.planning.ready import Readiness
 from restow.migrator.requests.apiservers import ApiServers, View
 from tests.apiserver.admission import holding
 from tests.apiserver.balancer import balancing

@@ -20,7 +20,8 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
-from restow.conversion.certificates import Url, refusal_name, stash_name
+from restow.conversion.certificates import Url
+from restow.conversion.certificates.wiring.documents import refusal_name, stash_name
 from restow.conversion.certificates.wiring.fieldmanagers import MANAGED_BY
 from restow.conversion.operate.revisions import BREAK_GLASS
 from restow.crds.conversionrules import CONVERSION_RULES

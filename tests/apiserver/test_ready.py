@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from restow.kube.client import HttpCluster
-from restow.migrator import Migration, MigrationRefused, Options, Readiness, read_crd
+from restow.migrator import Migration, MigrationRefused, Options, read_crd
 from restow.migrator import ready as ask_ready
+from restow.migrator.planning.ready import Readiness
 from tests.apiserver.kind import Kind
 
 

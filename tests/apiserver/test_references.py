@@ -18,15 +18,10 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError
 from restow.kube.resources import CONFIG_MAPS, Resource
-from restow.migrator import (
-    CLUSTER_KINDS,
-    FoundReferences,
-    ReferenceKind,
-    find_references,
-    read_crd,
-    sought,
-)
+from restow.migrator import find_references, read_crd, sought
 from restow.migrator import ready as ask_ready
+from restow.migrator.references.reference import FoundReferences, ReferenceKind
+from restow.migrator.references.scan import CLUSTER_KINDS
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.others import SECRETS, Others, a_release
 from tests.apiserver.proxy import Proxy

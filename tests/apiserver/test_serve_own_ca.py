@@ -10,8 +10,10 @@ from pathlib import Path
 
 import aiohttp
 
-from restow.conversion.certificates import Url, client_config, stash_name
+from restow.conversion.certificates import Url
 from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.certificates.wiring.clientconfig import client_config
+from restow.conversion.certificates.wiring.documents import stash_name
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster

@@ -13,7 +13,8 @@ import pytest
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.resources import CONFIG_MAPS, CRDS
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Shard
+from restow.migrator import CrdReport, Migration, MigrationReport, Options, Shard
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.access import Access, Right, on_crd, on_objects
 from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen

@@ -13,7 +13,8 @@ from aiohttp import web
 
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Scope, plan, read_crd
+from restow.migrator import CrdReport, Migration, MigrationReport, Options, Scope, plan, read_crd
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.catalogs import CatalogKind, converted, typed
 from tests.apiserver.kind import Document, Impatient, entry_versions, owners, without_bookkeeping
 from tests.apiserver.proxy import Fault, Proxy, Seen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,11 +20,10 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import Resource
-from restow.migrator import ConverterDown, Migration, Options, Unconverted, read_crd
+from restow.migrator import Converter, ConverterDown, Migration, Options, Unconverted, read_crd
 from restow.migrator.model.report import Requests
-from restow.migrator.requests.reviewer import Reviewer
-from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.webhook import webhook_converter
+from restow.migrator.requests.environment import Environment, RunStop
+from restow.migrator.requests.webhook import open_converter
 from tests.apiserver.access import Access, Right
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind
@@ -83,17 +83,12 @@ async def test_registry_on_the_command_line(
 
 
 @asynccontextmanager
-async def opened(crd: Crd, cluster: HttpCluster, url: str | None = None) -> AsyncIterator[Reviewer]:
+async def opened(crd: Crd, cluster: HttpCluster, url: str | None = None) -> AsyncIterator[Converter]:
     """The converter of a CRD's webhook."""
-    async with webhook_converter(
-        crd,
-        cluster,
-        url=url,
-        stop=RunStop(),
-        jitter=lambda _seconds: 0.0,
-        chance=Impatient(1),
-        requests=Requests(),
-    ) as converter:
+    environment = Environment(
+        cluster, RunStop(), time.monotonic, Impatient(1), longest_wait=0.0, longest_patience_s=0.0
+    )
+    async with open_converter(None, environment, crd, Options(conversion_url=url), Requests()) as converter:
         yield converter
 
 

@@ -9,10 +9,13 @@ from aiohttp import web
 
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, MigrationPlan, Options, PlanCheck, Readiness, Scope, read_crd
+from restow.migrator import CrdReport, Migration, Options, Scope, read_crd
 from restow.migrator import plan as make_plan
 from restow.migrator import ready as ask_ready
-from restow.migrator.planning import strippreview as foretelling
+from restow.migrator.model.report import PlanCheck
+from restow.migrator.planning import dryrun
+from restow.migrator.planning.plan import MigrationPlan
+from restow.migrator.planning.ready import Readiness
 from tests.apiserver.kind import Document, Impatient, entry_versions, owners, without_bookkeeping
 from tests.apiserver.unions import UnionKind, converted, defaulting
 from tests.apiserver.webhook import Webhook, never, nothing
@@ -202,7 +205,7 @@ async def test_ready_names_the_owners_that_a_migration_would_strip(kind: UnionKi
 
 async def test_ready_tries_a_few_objects_of_very_many(kind: UnionKind, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer to a question must not load a webhook as much as the migration; and it says what it rests on."""
-    monkeypatch.setattr(foretelling, "MOST", 2)
+    monkeypatch.setattr(dryrun, "MOST_TRIED", 2)
     await of_dora(kind)
     await kind.change(kind.document(storage="v2"))
     answer = await ready(kind)

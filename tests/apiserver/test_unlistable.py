@@ -12,7 +12,8 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import CrdReport, Migration, Moment, Options, plan, read_crd, ready
+from restow.migrator import CrdReport, Migration, Options, plan, read_crd, ready
+from restow.migrator.model.callbacks import Moment
 from restow.migrator.requests.lister import ListFailed
 from tests.apiserver.kind import Impatient, until
 from tests.apiserver.proxy import Proxy
@@ -135,7 +136,7 @@ async def test_the_search_is_bounded(
 ) -> None:
     """An API server in trouble is not asked for ever; and the sentence does not claim more than was looked at."""
     await hide(kind, webhook, refusing("w07"))
-    monkeypatch.setattr("restow.migrator.requests.listfailure.MOST_REQUESTS", 3)
+    monkeypatch.setattr("restow.migrator.requests.lister.MOST_REQUESTS", 3)
     report = await migrate(cluster, kind)
     assert "which object cannot be converted to v2 was not found within 3 requests" in report.unfinished
 

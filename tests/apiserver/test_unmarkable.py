@@ -15,7 +15,7 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import CRDS
 from restow.migrator import read_crd
-from restow.migrator.requests.marking import rehearse_mark
+from restow.migrator.requests.preflight import rehearse_mark
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Document, Kind, until
 from tests.restow.commandline import Cli, restow

@@ -15,9 +15,10 @@ from typing import Any, cast
 import pytest
 
 from restow.controlplane.etcd import Etcd
-from restow.conversion.certificates import Url, WiringRefused, stash_name, unwire
+from restow.conversion.certificates import Url, WiringRefused, unwire
 from restow.conversion.certificates.ca.store import SECRETS
 from restow.conversion.certificates.wiring.crd import UNWIRED
+from restow.conversion.certificates.wiring.documents import stash_name
 from restow.kube import Cluster, PatchType, Reply, Resource
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound

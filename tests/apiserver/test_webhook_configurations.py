@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates import Address, Bundle, WiringRefused, install
-from restow.conversion.certificates.apply import read_configuration
+from restow.conversion.certificates import Bundle, WiringRefused
+from restow.conversion.certificates.apply import install, read_configuration
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound

@@ -15,18 +15,8 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import (
-    CrdReport,
-    ManagedFields,
-    Migration,
-    MigrationReport,
-    MigrationResult,
-    Options,
-    Phase,
-    Scope,
-    plan,
-    read_crd,
-)
+from restow.migrator import CrdReport, ManagedFields, Migration, MigrationReport, Options, Phase, Scope, plan, read_crd
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.kind import Document, Impatient, entry_versions, owners, until, without_bookkeeping
 from tests.apiserver.proxy import Fault, Hook, Proxy, Seen
 from tests.apiserver.webhook import ConvertedKind, Webhook, never

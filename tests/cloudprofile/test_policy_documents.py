@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.maintenance.plan import maintain
-from restow.cloudprofile.maintenance.updates import image_target
-from restow.cloudprofile.management.config import KubernetesVersionManagement, VersionManagement
-from restow.cloudprofile.management.rules import manage
+from restow.cloudprofile.management import KubernetesVersionManagement, VersionManagement, manage
 from restow.cloudprofile.shoots.admission import shoot_findings
 from restow.cloudprofile.shoots.defaulting import default_kubernetes_version
 from restow.cloudprofile.shoots.profile import ShootProfiles, transition_findings
-from restow.cloudprofile.versions.kubernetesupdates import auto_target, forced_chain, forced_target
 from restow.cloudprofile.versions.lifecycle import classification_at
+from restow.cloudprofile.versions.updates import auto_target, forced_chain, forced_target, image_target
 
 NOW = datetime(2024, 12, 3, tzinfo=UTC)
 PAST = "2024-12-02T00:00:00Z"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hack.crds import manifests, written
 from restow.crds import Crd, Schema, added_defaults, topology_differences
-from restow.crds.api import manifests, written
 from restow.crds.cloudprofiles import documents
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
@@ -64,7 +64,7 @@ def own(node: Node) -> Node:
 
 
 def test_the_manifests_are_those_of_the_api() -> None:
-    """The next run of ``python -m restow.crds.api`` would undo an edit of a manifest, or publish a forgotten one."""
+    """The next run of ``python -m hack.crds`` would undo an edit of a manifest, or publish a forgotten one."""
     assert {file.name: file.read_text() for file in FOLDER.glob("core.gardener.cloud_*.yaml")} == {
         name: written(document) for name, document in manifests().items()
     }

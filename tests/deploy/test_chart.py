@@ -22,8 +22,8 @@ from restow.commands.migrate import command as migrate
 from restow.commands.operator import command as operator
 from restow.commands.serve import command as serve
 from restow.commands.unwire import command as unwire
-from restow.conversion.certificates import (
-    Service,
+from restow.conversion.certificates import Service
+from restow.conversion.certificates.wiring.documents import (
     refusal_configuration,
     refusal_name,
     stash_configuration,

@@ -12,17 +12,9 @@ import pytest
 
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
-from restow.migrator import (
-    FoundReferences,
-    Migration,
-    Options,
-    ReferenceKind,
-    find_references,
-    move_references,
-    read_crd,
-    sought,
-    undo_releases,
-)
+from restow.migrator import Migration, Options, find_references, read_crd, sought
+from restow.migrator.references.move import move_references, undo_releases
+from restow.migrator.references.reference import FoundReferences, ReferenceKind
 from tests.apiserver.kind import Kind
 from tests.apiserver.others import SECRETS
 

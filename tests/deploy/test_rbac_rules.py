@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.commands.rbac import command
-from restow.conversion.certificates import Url, stash_name
+from restow.conversion.certificates import Url
+from restow.conversion.certificates.wiring.documents import stash_name
 from restow.kube.resources import ENDPOINT_SLICES
 from restow.rbac import Asked, Command, Grant, ServiceAccount, grants, manifests, plain, to_yaml
 from tests.deploy.rendering import rights

@@ -10,9 +10,9 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
-from tests.packaging.conftest import built, installed
+from tests.packaging.conftest import built, installed, shared
 
-__all__ = ["built", "control_plane", "etcd", "installed", "kubeconfig"]
+__all__ = ["built", "control_plane", "etcd", "installed", "kubeconfig", "shared"]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.requests import lister, passes, writer
 from restow.migrator.requests.apiservers import ApiServers, View
 from restow.migrator.requests.wire import Meta, combined_patch, identity_apply
-from restow.migrator.run import prune
+from restow.migrator.run import end
 from restow.migrator.run import run as migration
 
 Guard = Callable[[], AbstractContextManager[object]]
@@ -34,13 +34,13 @@ Guard = Callable[[], AbstractContextManager[object]]
 @contextmanager
 def prune_despite_failures() -> Iterator[None]:
     """Prune although objects failed, as the in-tree migrator of Kubernetes 1.36 does."""
-    real = prune.Pruner._nothing_proved
+    real = end.Pruner._nothing_proved
 
     def careless(self: Any) -> str | None:
         why = real(self)
         return None if self._report.objects.failed else why
 
-    with patch.object(prune.Pruner, "_nothing_proved", careless):
+    with patch.object(end.Pruner, "_nothing_proved", careless):
         yield
 
 
@@ -65,7 +65,7 @@ def prune_unconditionally() -> Iterator[None]:
         reply = await cluster.patch(CRDS, crd.name, body, patch_type=PatchType.MERGE, subresource="status")
         return Crd.from_document(reply.json())
 
-    with patch.object(prune, "patch_stored_versions", careless):
+    with patch.object(end, "patch_stored_versions", careless):
         yield
 
 
@@ -169,7 +169,7 @@ def end_at_an_expired_list() -> Iterator[None]:
             raise Ended
         return outcome
 
-    whole = passes.list_objects
+    whole = passes.object_pages
 
     async def ending(*arguments: Any, **more: Any) -> AsyncIterator[Any]:
         try:
@@ -178,7 +178,7 @@ def end_at_an_expired_list() -> Iterator[None]:
         except Ended:
             return
 
-    with patch.object(lister, "of_list_error", careless), patch.object(passes, "list_objects", ending):
+    with patch.object(lister, "of_list_error", careless), patch.object(passes, "object_pages", ending):
         yield
 
 

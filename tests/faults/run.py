@@ -19,8 +19,9 @@ from restow.kube.errors import ApiError, KubeError, NotFound, TooManyRequests, f
 from restow.kube.leaderelection import LeaseTiming
 from restow.kube.resources import CRDS, LEASES
 from restow.kube.retry import Backoff
-from restow.migrator import ManagedFields, Migration, MigrationReport, MigrationResult, Migrator, Options, Shard
+from restow.migrator import ManagedFields, Migration, MigrationReport, Migrator, Options, Shard
 from restow.migrator.decide.proof import ANNOTATION
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.kind import until
 from tests.apiserver.proxy import Proxy, Seen, proxy_before
 from tests.faults.afterwards import applies_on

@@ -10,8 +10,9 @@ from unittest.mock import patch
 
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.migrator import FoundReferences, ListFailed, MigrationRefused, ReferenceKind, SoughtVersion, read_crd, ready
+from restow.migrator import ListFailed, MigrationRefused, read_crd, ready
 from restow.migrator.planning import ready as readiness
+from restow.migrator.references.reference import FoundReferences, ReferenceKind, SoughtVersion
 from tests.histories.reasons import ABOUT_ENTRIES, Facts, untrue
 
 

@@ -17,7 +17,7 @@ from restow.crds import Crd
 from restow.migrator.decide import premise, proof
 from restow.migrator.planning import ready as readiness
 from restow.migrator.requests import apiservers
-from restow.migrator.run import prune
+from restow.migrator.run import end
 from tests.histories import running
 
 Guard = Callable[[], AbstractContextManager[object]]
@@ -63,13 +63,13 @@ def ignore_lag() -> Iterator[None]:
 @contextmanager
 def prove_by_a_part() -> Iterator[None]:
     """Leave a proof after a run over some of the objects."""
-    real = prune.Pruner._nothing_proved
+    real = end.Pruner._nothing_proved
 
     def careless(self: Any) -> str | None:
         why = real(self)
         return None if self._options.partial or self._options.dry_run else why
 
-    with patch.object(prune.Pruner, "_nothing_proved", careless):
+    with patch.object(end.Pruner, "_nothing_proved", careless):
         yield
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from restow.kube.errors import first_error
-from restow.migrator import MigrationResult
+from restow.migrator.model.report import MigrationResult
 from tests.histories.asking import Answer, ask, false_yes, wrong_no
 from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
 from tests.histories.edits import is_wired, storage_of

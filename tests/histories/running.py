@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from restow.conversion.certificates import Address, Url, WiringRefused, unwire
+from restow.conversion.certificates import Url, WiringRefused, unwire
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.operate.revisions import RevisionRecord
 from restow.conversion.operate.wiring import WiringGate
 from restow.crds import Crd
@@ -23,13 +24,13 @@ from restow.migrator import (
     MigrationDetails,
     MigrationEvent,
     MigrationReport,
-    MigrationResult,
     Migrator,
     Options,
     Phase,
     Shard,
     may_be_stored,
 )
+from restow.migrator.model.report import MigrationResult
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen, proxy_before
 from tests.histories.drawing import Act, Route, Step
 from tests.histories.world import GROUP, World

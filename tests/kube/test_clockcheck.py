@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from restow.kube.clock import Clock
 from restow.kube.clockcheck import ClockCheck, ServerClock
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Cluster, Reply, Request
 from restow.kube.errors import KubeError, Unreachable, api_error
 from restow.kube.leaderelection import LeaderElector, LeaseTiming
 from tests.memory.cluster import MemoryCluster
+from tests.memory.stub import StubCluster
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 TRUTH = datetime(2030, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
@@ -38,11 +39,10 @@ class Machine:
         return TRUTH + timedelta(seconds=self.loop.time())
 
 
-class Servers(MemoryCluster):
+class Servers(StubCluster):
     """API servers behind a load balancer: how far the clock of each connection's server is ahead, or its error."""
 
     def __init__(self, machine: Machine, ahead: Iterator[float | KubeError], takes: float = 0.01) -> None:
-        super().__init__()
         self.machine = machine
         self.each = ahead
         self.takes = takes
@@ -55,7 +55,7 @@ class Servers(MemoryCluster):
         self.connections += 1
         yield self
 
-    async def discover(self, path: str) -> Reply:
+    async def send(self, request: Request) -> Reply:
         ahead = next(self.each)
         if isinstance(ahead, KubeError):
             raise ahead
@@ -63,7 +63,8 @@ class Servers(MemoryCluster):
         date = (self.machine.truth() + timedelta(seconds=ahead)).replace(microsecond=0)
         await asyncio.sleep(self.takes / 2)
         if self.refuses:
-            raise api_error(status=403, body=b"no", headers={"Date": date.strftime(HEADER)}, verb="get", target=path)
+            headers = {"Date": date.strftime(HEADER)}
+            raise api_error(status=403, body=b"no", headers=headers, verb="get", target=request.target)
         return Reply(b"{}", date if self.says else None)
 
 

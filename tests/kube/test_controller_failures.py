@@ -11,27 +11,26 @@ from typing import Any
 import pytest
 
 from restow.kube.clock import Clock
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.controller import Controller, ReconcileResult
 from restow.kube.errors import KubeError, TooManyRequests, Unreachable
 from restow.kube.listwatch import Key
 from restow.kube.resources import NAMESPACES
 from restow.kube.retry import Backoff
+from tests.memory.stub import StubCluster
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
-class OneNamespace(Cluster):
+class OneNamespace(StubCluster):
     """A server with one namespace that never changes."""
 
-    host = "https://server"  # type: ignore[misc]
-
-    async def list_page(self, *_about: Any, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
         metadata = {"name": "default", "uid": "1", "resourceVersion": "1"}
         return Reply(json.dumps({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": metadata}]}).encode())
 
     @asynccontextmanager
-    async def watch(self, *_about: Any, **_more: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         yield self._silence()
 
     async def _silence(self) -> AsyncIterator[bytes]:

@@ -17,11 +17,12 @@ import pytest
 from aiohttp import web
 
 from restow.controlplane.plane import ControlPlane
-from restow.kube import ConfigError, Resource, Unreachable, connect
+from restow.kube import Resource, connect
 from restow.kube import credentials as renewal
 from restow.kube.client import HttpCluster
+from restow.kube.cluster import Request
 from restow.kube.credentials import load_connection
-from restow.kube.errors import CredentialsExpired, Forbidden, Unauthorized
+from restow.kube.errors import ConfigError, CredentialsExpired, Forbidden, Unauthorized, Unreachable
 from restow.kube.resources import CRDS
 from tests.kube.recording import Recording, always, kubeconfig, serving
 
@@ -646,8 +647,7 @@ class TestPods:
         accounts = Resource("", "v1", "serviceaccounts", namespaced=True)
         async with connect(control_plane.kubeconfig) as admin:
             await admin.create(accounts, b'{"metadata": {"name": "restow"}}', "default")
-            path = accounts.path("default", "restow", "token")
-            reply = await admin._request("POST", path, "create", "token", body=b"{}")
+            reply = await admin.send(Request("create", accounts, "restow", "default", "token", b"{}"))
         async with connect() as cluster:
             (account / "token").write_text(reply.json()["status"]["token"] + "\n")
             answer = (await cluster.create(SELF, b"{}")).json()

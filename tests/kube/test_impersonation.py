@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from restow.kube import ConfigError, Impersonation
+from restow.kube import Impersonation
 from restow.kube.credentials import load_connection
+from restow.kube.errors import ConfigError
 
 FULL = {
     "as": "jane",

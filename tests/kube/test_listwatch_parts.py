@@ -11,10 +11,9 @@ import msgspec
 import pytest
 
 from restow.kube.clock import Clock
-from restow.kube.cluster import Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.errors import Gone, ServerError, api_error
 from restow.kube.listwatch import Selection, watch_parts
-from restow.kube.resources import Resource
 from restow.kube.store import Informer, Store
 from restow.kube.watchevents import ListedPart
 from tests.kube.test_listwatch import WIDGETS
@@ -31,19 +30,11 @@ class Paged(Fed):
         self.failures = dict(failures or {})  # the status of the n-th request
         self.limits: list[int | None] = []
 
-    async def list_page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        del namespace, metadata_only
-        params = params or {}
+    async def send(self, request: Request) -> Reply:
+        params = request.params or {}
         self.limits.append(int(params["limit"]) if "limit" in params else None)
         if (status := self.failures.get(len(self.limits))) is not None:
-            raise api_error(status=status, body=b"", headers={}, verb="list", target=resource.describe())
+            raise api_error(status=status, body=b"", headers={}, verb="list", target=request.target)
         start = int(params.get("continue", "0"))
         names = self.names[start:][: self.limits[-1]]
         token = str(start + len(names)) if start + len(names) < len(self.names) else ""
@@ -114,14 +105,14 @@ async def test_a_list_that_breaks_off_is_void(status: int, error: type[Exception
     assert isinstance(api_error(status=status, body=b"", headers={}, verb="list", target="w"), error)
     server = Paged(1200, failures={3: status})
     first, *_ = server.names
-    at_failure = server.list_page
+    at_failure = server.send
 
-    async def list_page(resource: Resource, namespace: str | None = None, **more: Any) -> Reply:
+    async def send(request: Request) -> Reply:
         if len(server.limits) == 3:
             server.names = server.names[1:]
-        return await at_failure(resource, namespace, **more)
+        return await at_failure(request)
 
-    server.list_page = list_page  # type: ignore[method-assign]
+    server.send = send  # type: ignore[method-assign]
     found = await stored(server)
     assert found == server.names
     assert first not in found

@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from restow.kube import Reply, Resource
+from restow.kube import Reply
+from restow.kube.cluster import Request
 from restow.kube.errors import BadReply, Forbidden, Gone
-from restow.kube.pager import DOCUMENTS, Table, list_pages, list_tables, read_list_page
+from restow.kube.pager import Table, list_pages, list_tables, request_list_page
 from restow.kube.resources import NAMESPACES
 from tests.memory.cluster import MemoryCluster
+from tests.memory.stub import StubCluster
 
 _TABLES = msgspec.json.Decoder(Table[dict[str, Any]])
 
@@ -72,15 +74,14 @@ async def test_tables_come_page_by_page_with_their_columns() -> None:
     assert sorted(found) == [(name, name, None) for name in ["default", "n00", "n01", "n02", "n03", "n04"]]
 
 
-class Refusing(MemoryCluster):
+class Refusing(StubCluster):
     """Answers every list with one error."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__()
         self.error = error
         self.requests = 0
 
-    async def list_page(self, resource: Resource, namespace: str | None = None, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
         self.requests += 1
         raise self.error
 
@@ -100,7 +101,7 @@ async def test_what_cannot_be_continued_is_raised(error: Exception, requests: in
     """A reader would ask for ever, or take half of a list for the whole."""
     server = Refusing(error)
     with pytest.raises(type(error)):
-        await read_list_page(server, NAMESPACES, DOCUMENTS, limit=2, token="t")
+        await request_list_page(server, NAMESPACES, limit=2, token="t")
     assert server.requests == requests
 
 
@@ -108,8 +109,8 @@ async def test_what_cannot_be_continued_is_raised(error: Exception, requests: in
 async def test_a_page_that_cannot_be_one_ends_the_list_with_an_error(answer: bytes) -> None:
     """A search would find nothing where it was not answered, or read one page for ever."""
 
-    class Proxied(MemoryCluster):
-        async def list_page(self, *_given: Any, **_more: Any) -> Reply:
+    class Proxied(StubCluster):
+        async def send(self, request: Request) -> Reply:
             return Reply(answer)
 
     with pytest.raises(BadReply):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from restow.kube.cluster import PatchType, Reply
+from restow.kube.cluster import PatchType, Reply, Request
 from restow.kube.errors import (
     BadRequest,
     CertificateUntrusted,
@@ -29,6 +29,7 @@ from restow.kube.errors import (
 from restow.kube.resources import CRDS
 from restow.kube.retry import RetryingCluster
 from tests.kube.conftest import RunInVirtualTime
+from tests.memory.stub import StubCluster
 
 NAME = "widgets.example.com"
 _NO_RIGHT = 'customresourcedefinitions is forbidden: User "alice" cannot get resource'
@@ -41,24 +42,19 @@ def said(status: int, message: str = "", retry_after: float | None = None) -> Ku
     return error
 
 
-class Server:
+class Server(StubCluster):
     """A ``Cluster`` that answers with what it was given, one after the other, and the last one for ever."""
-
-    host = "https://server"
-    default_namespace = "default"
 
     def __init__(self, *answers: KubeError | bytes) -> None:
         self._answers = list(answers)
         self.times: list[float] = []
 
-    async def _answer(self, *_given: Any, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
         self.times.append(asyncio.get_running_loop().time())
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, KubeError):
             raise answer
         return Reply(answer)
-
-    get = list_page = discover = create = patch = replace = delete = _answer
 
 
 class Stop:
@@ -76,7 +72,7 @@ class Stop:
 
 def patient(server: Server, stop: Stop | None = None, patience_s: float = 300.0) -> RetryingCluster:
     clock = asyncio.get_running_loop().time
-    return RetryingCluster(server, stop, patience_s=patience_s, clock=clock, chance=random.Random(1))  # type: ignore[arg-type]
+    return RetryingCluster(server, stop, patience_s=patience_s, clock=clock, chance=random.Random(1))
 
 
 PASSING: list[KubeError | bytes] = [

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import runpy
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,8 @@ import pytest
 
 from restow.cloudprofile.controllers import index
 from restow.cloudprofile.objects import CLOUD_PROFILES
-from restow.kube.cluster import PatchType, Reply
+from restow.kube.cluster import PatchType, Reply, Request
 from restow.kube.errors import Gone, NotFound, api_error
-from restow.kube.resources import Resource
 from restow.kube.store import Informer, Store
 from tests.cloudprofile.memory import Memory
 
@@ -40,16 +39,9 @@ class Fed(Memory):
 
         yield lines()
 
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str],
-        metadata_only: bool = False,
-    ) -> Any:
-        del namespace, params, metadata_only
-        self.note("watch", resource)
+    def stream(self, request: Request) -> Any:
+        assert request.resource is not None
+        self.note("watch", request.resource)
         return self._fed()
 
     def feed(self, what: str, made: dict[str, Any]) -> None:
@@ -150,8 +142,8 @@ async def test_a_resource_that_is_not_served_ends_the_informer() -> None:
     """An operator could not catch the error by its type, or would run on with an empty store."""
 
     class NotServed(Fed):
-        async def list_page(self, resource: Resource, *_: Any, **__: Any) -> Reply:
-            raise api_error(status=404, body=b"", headers={}, verb="list", target=resource.describe())
+        async def send(self, request: Request) -> Reply:
+            raise api_error(status=404, body=b"", headers={}, verb="list", target=request.target)
 
     with pytest.raises(NotFound):
         await Informer(NotServed(), {CLOUD_PROFILES: Store(index.transform_profile)}).run()

@@ -5,16 +5,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from restow.kube.clock import Clock
 from restow.kube.retry import Backoff
-from restow.kube.workqueue import WorkSchedule
-
-BACKOFF = Backoff(first=1.0, most=8.0)
+from restow.kube.workqueue import WorkQueue
 
 
-def drain(schedule: WorkSchedule[str], now: float) -> list[str]:
+class Schedule(WorkQueue[str]):
+    """A queue whose keys are added and taken at times that a test names."""
+
+    def __init__(self, chance: float = 0.0) -> None:
+        self.now = 0.0
+        clock = Clock(monotonic=lambda: self.now)
+        super().__init__(Backoff(first=1.0, most=8.0), clock=clock, chance=lambda: chance)
+
+    def add_at(self, key: str, due: float) -> None:
+        """Add a key that is due at a time, now or later."""
+        assert due >= self.now
+        self.add_after(key, due - self.now)
+
+    def take_at(self, now: float) -> str | None:
+        """Take what is due at a time."""
+        self.now = now
+        return self.take()
+
+
+def drain(schedule: Schedule, now: float) -> list[str]:
     """Take and give back everything that is due."""
     keys = []
-    while (key := schedule.take(now)) is not None:
+    while (key := schedule.take_at(now)) is not None:
         keys.append(key)
         schedule.done(key)
     return keys
@@ -35,59 +53,60 @@ def drain(schedule: WorkSchedule[str], now: float) -> list[str]:
 )
 def test_order(asked: list[tuple[str, float]], now: float, keys: list[str]) -> None:
     """Keys come by due time, then in order of asking; each once, at the earliest time it was asked for."""
-    schedule: WorkSchedule[str] = WorkSchedule(BACKOFF)
+    schedule = Schedule()
     for key, due in asked:
-        schedule.add(key, due)
+        schedule.add_at(key, due)
     assert drain(schedule, now) == keys
 
 
 def test_a_busy_key_waits_until_done() -> None:
     """Two workers must never hold one key, and an event during the work must not be lost."""
-    schedule: WorkSchedule[str] = WorkSchedule(BACKOFF)
-    schedule.add("a", 0)
-    assert schedule.take(0) == "a"
-    schedule.add("a", 5)
-    schedule.add("a", 2)
-    schedule.add("a", 3)
-    assert (schedule.take(9), schedule.next_due(), len(schedule)) == (None, None, 0)
+    schedule = Schedule()
+    schedule.add_at("a", 0)
+    assert schedule.take_at(0) == "a"
+    schedule.add_at("a", 5)
+    schedule.add_at("a", 2)
+    schedule.add_at("a", 3)
+    assert (schedule.take_at(9), schedule.next_due(), len(schedule)) == (None, None, 0)
     schedule.done("a")
-    assert (schedule.take(1), schedule.next_due(), len(schedule)) == (None, 2, 1)
-    assert schedule.take(2) == "a"
+    assert (schedule.take_at(1), schedule.next_due(), len(schedule)) == (None, 2, 1)
+    assert schedule.take_at(2) == "a"
 
 
 def test_only_a_taken_key_is_done() -> None:
     """Giving back what was not taken is a mistake of the caller and not ignored."""
     with pytest.raises(KeyError):
-        WorkSchedule[str](BACKOFF).done("a")
+        Schedule().done("a")
 
 
 def test_retries() -> None:
     """Failures count per key, grow the delay, respect a server's wish, and are forgotten on success."""
-    schedule: WorkSchedule[str] = WorkSchedule(BACKOFF)
+    schedule = Schedule()
     delays = []
     for _ in range(5):
-        schedule.add("a", 0)
-        assert schedule.take(0) == "a"
-        delays.append(schedule.retry("a", 100, 0.0))
+        schedule.now = 100.0
+        schedule.add("a")
+        assert schedule.take() == "a"
+        delays.append(schedule.retry("a"))
         schedule.done("a")
         assert schedule.next_due() == 100 + delays[-1]
-        assert schedule.take(999) == "a"
+        assert schedule.take_at(999) == "a"
         schedule.done("a")
     assert delays == [0.5, 1.0, 2.0, 4.0, 4.0]
-    assert schedule.retry("a", 0, 0.0, at_least=60.0) == 60.0
+    assert schedule.retry("a", at_least=60.0) == 60.0
     assert (schedule.failures("a"), schedule.failures("b")) == (6, 0)
     schedule.forget("a")
     assert schedule.failures("a") == 0
-    assert schedule.retry("a", 0, 0.0) == 0.5
+    assert schedule.retry("a") == 0.5
 
 
 def test_moved_keys_leave_no_garbage() -> None:
     """A key that is asked for again and again ahead of its time must not make the queue grow."""
-    schedule: WorkSchedule[str] = WorkSchedule(BACKOFF)
+    schedule = Schedule()
     for _ in range(10_000):
-        schedule.add("a", 3600)
-        schedule.add("a", 0)
-        assert schedule.take(0) == "a"
+        schedule.add_at("a", 3600)
+        schedule.add_at("a", 0)
+        assert schedule.take() == "a"
         schedule.done("a")
     assert len(schedule._heap) < 200
 
@@ -97,7 +116,7 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.schedule: WorkSchedule[str] = WorkSchedule(BACKOFF)
+        self.schedule = Schedule(chance=0.5)
         self.now = 0.0
         self.order = 0
         self.waiting: dict[str, tuple[float, int]] = {}
@@ -113,18 +132,19 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from("abc"), after=st.integers(0, 2))
     def add(self, key: str, after: int) -> None:
-        self.schedule.add(key, self.now + after)
+        self.schedule.add_after(key, after)
         self.ask(key, self.now + after)
 
     @rule(seconds=st.integers(1, 2))
     def wait(self, seconds: int) -> None:
         self.now += seconds
+        self.schedule.now = self.now
 
     @rule()
     def take(self) -> None:
         due = {key: place for key, place in self.waiting.items() if place[0] <= self.now}
         expected = min(due, key=lambda key: due[key]) if due else None
-        assert self.schedule.take(self.now) == expected
+        assert self.schedule.take() == expected
         if expected is not None:
             del self.waiting[expected]
             self.busy.add(expected)
@@ -134,7 +154,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     def finish(self, data: st.DataObject, fails: bool) -> None:
         key = data.draw(st.sampled_from(sorted(self.busy)))
         if fails:
-            self.ask(key, self.now + self.schedule.retry(key, self.now, 0.5))
+            self.ask(key, self.now + self.schedule.retry(key))
         self.schedule.done(key)
         self.busy.remove(key)
         if key in self.again:
@@ -156,7 +176,7 @@ class TestScheduleMachine(ScheduleMachine.TestCase):  # type: ignore[misc,name-d
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=30))
 def test_everything_asked_for_comes(asked: list[tuple[str, int]]) -> None:
     """Each key that was asked for is handed out exactly once when all times have come."""
-    schedule: WorkSchedule[str] = WorkSchedule(BACKOFF)
+    schedule = Schedule()
     for key, due in asked:
-        schedule.add(key, due)
+        schedule.add_at(key, due)
     assert sorted(drain(schedule, 10)) == sorted({key for key, _ in asked})

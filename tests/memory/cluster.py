@@ -14,12 +14,13 @@ import base64
 import copy
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from restow.controlplane.errors import NotStoredError
+from restow.kube import cluster
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import ApiError, api_error
 from restow.kube.resources import CRDS, Resource
@@ -99,23 +100,44 @@ class MemoryCluster(Cluster):
             if key[0] == plural:
                 yield copy.deepcopy(found)
 
-    # The verbs.
+    # How requests are carried out.
 
-    async def get(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        metadata_only: bool = False,
-        cached: bool = False,
-    ) -> Reply:
-        del cached
-        request = Request("get", resource, name, namespace)
-        await self._begin(request)
-        return self._reply(request, self._read(request), metadata_only=metadata_only)
+    async def send(self, request: cluster.Request) -> Reply:
+        if request.resource is None:
+            return self._discovered(request.path)
+        read = Request.read(request)
+        await self._begin(read)
+        document = await self._done(read, request)
+        if request.metadata_only and request.verb != "list":
+            document = _metadata_only(document)
+        return Reply(json.dumps(document).encode(), datetime.now(UTC))
 
-    async def discover(self, path: str) -> Reply:
+    async def _done(self, request: Request, sent: cluster.Request) -> Document:
+        match request.verb:
+            case "get":
+                return self._read(request)
+            case "list":
+                return self._list(request, sent)
+            case "create":
+                return self._create(request, request.body)
+            case "update":
+                return self._write(request, self._read(request), request.body)
+            case "delete":
+                return self._delete(request)
+        if request.patch_type is PatchType.APPLY:
+            after = self._apply(request)
+        else:
+            live = self._read(request)
+            after = self._write(request, live, apply_merge_patch(live, request.body))
+        await self.after(request)
+        return after
+
+    @asynccontextmanager
+    async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[Cluster]:
+        del host, server_name
+        yield self
+
+    def _discovered(self, path: str) -> Reply:
         group, version = path.split("/")[-2:]
         resources = [
             {"name": crd.plural, "storageVersionHash": storage_version_hash(group, crd.storage.name, crd.kind)}
@@ -124,23 +146,9 @@ class MemoryCluster(Cluster):
         ]
         return Reply(json.dumps({"kind": "APIResourceList", "resources": resources}).encode())
 
-    @asynccontextmanager
-    async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[Cluster]:
-        del host, server_name
-        yield self
-
-    async def list_page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        request = Request("list", resource, "", namespace, params=params)
-        await self._begin(request)
+    def _list(self, request: Request, sent: cluster.Request) -> Document:
         kind = self._kind_of(request)
-        asked = params or {}
+        asked = request.params or {}
         revision, after = self._revision, ("", "", "")
         if token := asked.get("continue"):
             revision, *last = json.loads(base64.b64decode(token))
@@ -158,101 +166,37 @@ class MemoryCluster(Cluster):
             about["continue"] = _token(revision, page[-1][0])
             if "labelSelector" not in asked and "fieldSelector" not in asked:
                 about["remainingItemCount"] = len(rest)
-        items = [self._shown(item, kind, resource) for _key, item in page]
-        if metadata_only:
+        items = [self._shown(item, kind, request.resource) for _key, item in page]
+        if sent.metadata_only or sent.as_table:
             items = [_metadata_only(item) for item in items]
-        body = {"kind": "List", "apiVersion": resource.api_version, "metadata": about, "items": items}
-        return Reply(json.dumps(body).encode(), datetime.now(UTC))
+        body: Document = {"kind": "List", "apiVersion": request.resource.api_version, "metadata": about}
+        if sent.as_table:  # the column Name alone, as for a CRD that declares none
+            rows = [{"cells": [item["metadata"]["name"]], "object": item} for item in items]
+            return body | {"kind": "Table", "columnDefinitions": [{"name": "Name"}], "rows": rows}
+        return body | {"items": items}
 
-    async def table_page(
-        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        """The column Name alone, as for a CRD that declares none."""
-        page = (await self.list_page(resource, namespace, params=params, metadata_only=True)).json()
-        rows = [{"cells": [item["metadata"]["name"]], "object": item} for item in page["items"]]
-        body = {"kind": "Table", "metadata": page["metadata"], "columnDefinitions": [{"name": "Name"}], "rows": rows}
-        return Reply(json.dumps(body).encode(), datetime.now(UTC))
-
-    async def create(
-        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        document = json.loads(body)
-        name = document.get("metadata", {}).get("name", "")
-        request = Request("create", resource, name, namespace, body=document, params=params)
-        await self._begin(request)
-        return self._reply(request, self._create(request, document))
-
-    async def replace(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-    ) -> Reply:
-        document = json.loads(body)
-        request = Request("update", resource, name, namespace, subresource or "", document, None, params)
-        await self._begin(request)
-        return self._reply(request, self._write(request, self._read(request), document))
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        patch_type: PatchType,
-        subresource: str | None = None,
-        params: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-    ) -> Reply:
-        document = json.loads(body)
-        request = Request("patch", resource, name, namespace, subresource or "", document, patch_type, params)
-        await self._begin(request)
-        if patch_type is PatchType.APPLY:
-            after = self._apply(request)
-        else:
-            live = self._read(request)
-            after = self._write(request, live, apply_merge_patch(live, document))
-        await self.after(request)
-        return self._reply(request, after, metadata_only=metadata_only)
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
-    ) -> Reply:
-        request = Request("delete", resource, name, namespace, body=json.loads(body) if body else None)
-        await self._begin(request)
+    def _delete(self, request: Request) -> Document:
         live = self._read(request)
         for field, wanted in ((request.body or {}).get("preconditions") or {}).items():
             if live["metadata"].get(field) != wanted:
                 raise self.error(request, 409, "Conflict", f"Precondition failed: {field} in precondition: {wanted}")
         gone = [request.key]
-        if resource == CRDS:
+        if request.resource == CRDS:
             plural = live["spec"]["names"]["plural"]
             gone += [key for key in self._objects if key[0] == plural]
         for key in gone:
             self._note(key, None)
             del self._objects[key]
-        return self._reply(request, live)
+        return live
 
     @asynccontextmanager
-    async def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        params: Mapping[str, str],
-        metadata_only: bool = False,
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        request = Request("watch", resource, "", namespace, params=params)
-        await self._begin(request)
-        self._kind_of(request)
-        if int(params.get("resourceVersion") or self._revision) < self._compacted:
-            raise self._gone(request)
-        yield self._events(request, metadata_only=metadata_only)
+    async def stream(self, request: cluster.Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        read = Request.read(request)
+        await self._begin(read)
+        self._kind_of(read)
+        if int((read.params or {}).get("resourceVersion") or self._revision) < self._compacted:
+            raise self._gone(read)
+        yield self._events(read, metadata_only=request.metadata_only)
 
     async def _events(self, request: Request, *, metadata_only: bool) -> AsyncIterator[bytes]:
         """The events of a watch; before its time is over a bookmark, where these are asked for."""
@@ -462,9 +406,6 @@ class MemoryCluster(Cluster):
     def _as_of(self, revision: int) -> Iterator[tuple[Key, Document]]:
         state = {key: found for at, key, found in self._history if at <= revision}
         return ((key, found) for key, found in sorted(state.items()) if found is not None)
-
-    def _reply(self, _request: Request, found: Document, *, metadata_only: bool = False) -> Reply:
-        return Reply(json.dumps(_metadata_only(found) if metadata_only else found).encode(), datetime.now(UTC))
 
     def error(self, request: Request, status: int, reason: str, message: str, **more: Any) -> ApiError:
         """Return the error that an answer with a status means."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from restow.kube import cluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import Resource
 from tests.memory.ownership import Document
@@ -28,6 +30,15 @@ class Request:
     body: Any = None
     patch_type: PatchType | None = None
     params: Mapping[str, str] | None = None
+
+    @classmethod
+    def read(cls, sent: cluster.Request) -> Request:
+        """Return what a client sent, with its body decoded."""
+        assert sent.resource is not None
+        body = None if sent.body is None else json.loads(sent.body)
+        name = sent.name or ((body or {}).get("metadata", {}).get("name", "") if sent.verb == "create" else "")
+        about = sent.subresource or "", body, sent.patch_type, sent.params
+        return cls(sent.verb, sent.resource, name, sent.namespace, *about)
 
     @property
     def dry_run(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from tests.peers.differences import Difference, Entry
 from tests.peers.lines import go_lines, rule_lines
 from tests.peers.peer import Peer
 from tests.peers.peers import PEERS
+from tests.peers.recordings import Mode
 
 
 def main() -> None:
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="print the values of unexplained differences")
     add_flag(parser)
     arguments = parser.parse_args()
+    os.environ["RESTOW_PEERS"] = Mode.LIVE.value
     recorder = Recorder.begin(arguments.record)
     peers = [peer for peer in PEERS if not arguments.kinds or peer.kind in arguments.kinds]
     used: Counter[str] = Counter()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tests.peers.building import Project
 from tests.peers.objects import DURATIONS
-from tests.peers.oracle import Project
 from tests.peers.peer import Peer
 
 __all__ = ["PEERS"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.peers.oracle import Project
+from tests.peers.building import Project
 from tests.peers.peer import Peer
 
 __all__ = ["PEERS"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,9 +14,11 @@ from restow.conversion.compile.graph import Graph
 from restow.conversion.rulefiles import load
 from restow.crds import Crd
 from restow.crds.documents import load_documents
+from tests.peers.building import Project, installed
 from tests.peers.comparison import Comparison
 from tests.peers.differences import Table
-from tests.peers.oracle import Oracle, Project, installed
+from tests.peers.oracle import Oracle
+from tests.peers.recordings import Mode, mode, program, recording
 
 __all__ = ["Peer"]
 
@@ -52,19 +54,21 @@ class Peer:
 
     def definition(self) -> Crd:
         """Return the CRD with the two versions."""
-        file = installed(self.project) / "crds" / self.crd
-        document = copy.deepcopy(_document(file))
-        spec = document["spec"]
-        spec["versions"] = [each for each in spec["versions"] if each["name"] in (self.hub, self.spoke)]
-        return Crd.from_document(document)
+        document = _document(self.project, self.crd)
+        versions = [each for each in document["spec"]["versions"] if each["name"] in (self.hub, self.spoke)]
+        return Crd.from_document({**document, "spec": {**document["spec"], "versions": versions}})
+
+    def registry(self) -> Registry:
+        """Return a registry with the kind's rules."""
+        registry = Registry()
+        declared = self.declared() if self.rules is None else self.rules()
+        kind = registry.kind(self.definition().group, self.kind, hub=self.hub)
+        kind.spoke(self.spoke)(lambda: [*declared, *self.functions()])
+        return registry
 
     def graph(self) -> Graph:
         """Return the compiled conversions; every field of the CRD is accounted for."""
-        crd = self.definition()
-        registry = Registry()
-        declared = self.declared() if self.rules is None else self.rules()
-        registry.kind(crd.group, crd.kind, hub=self.hub).spoke(self.spoke)(lambda: [*declared, *self.functions()])
-        return registry.freeze([crd])
+        return self.registry().freeze([self.definition()])
 
     def document(self) -> str:
         """Return the text of the document that has the kind's rules."""
@@ -84,10 +88,12 @@ class Peer:
         return Comparison(self.graph(), self.definition(), versions, self.choices, self.stashes, table)
 
     def oracle(self) -> Oracle:
-        """Start the program with the project's conversions."""
-        return Oracle(installed(self.project) / "oracle")
+        """Return the project's conversions."""
+        return Oracle(program(self.project))
 
 
 @cache
-def _document(file: Path) -> Any:
-    return next(iter(load_documents(file.read_bytes())))
+def _document(project: Project, file: str) -> Any:
+    if mode() is Mode.RECORDED:
+        return json.loads(bytes(recording(project).crds[file]))
+    return next(iter(load_documents((installed(project) / "crds" / file).read_bytes())))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.peers.building import Project
 from tests.peers.objects import DURATIONS
-from tests.peers.oracle import Project
 from tests.peers.peer import Peer
 
 __all__ = ["PEERS"]

@@ -14,7 +14,7 @@ from restow.conversion.rules.model import Private
 from tests.peers.peer import Peer
 from tests.peers.peers import PEERS
 
-pytestmark = pytest.mark.timeout(1800)  # the first time, the oracle is built
+pytestmark = pytest.mark.timeout(1800)  # make peers builds the program
 
 DATA: Final = "cluster.x-k8s.io/conversion-data"
 ADOPTING: Final = [peer for peer in PEERS if DATA in peer.stashes]

@@ -22,7 +22,7 @@ from tests.peers.peers import PEERS
 SEEDS = 5_000 if os.environ.get("RESTOW_HYPOTHESIS_PROFILE") == "nightly" else 100
 """Each seed gives an object of either version."""
 
-pytestmark = pytest.mark.timeout(1800)  # the first time, the oracle is built
+pytestmark = pytest.mark.timeout(1800)  # make peers builds the program
 
 
 def report(comparison: Comparison, oracle: Oracle, found: Findings) -> str:

@@ -13,8 +13,6 @@ from restow.conversion.rules.model import Rule, ScopedRules
 from tests.peers.peer import Peer
 from tests.peers.peers import PEERS
 
-pytestmark = pytest.mark.timeout(1800)  # the first time, the oracle is built
-
 #: Of each kind: rules by hand but for waivers, those of them that the draft has, and that it asks about.
 FOUND: Final = {}
 

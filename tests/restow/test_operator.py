@@ -14,7 +14,8 @@ import yaml
 
 from restow.cli.addresses import at, read_address
 from restow.commands.operator import command
-from restow.conversion.certificates import Bundle, Url, client_config
+from restow.conversion.certificates import Bundle, Url
+from restow.conversion.certificates.wiring.clientconfig import client_config
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent, Key, Selection
 from restow.kube.clockcheck import ClockCheck
 from restow.kube.errors import Forbidden, TooManyRequests, Unreachable

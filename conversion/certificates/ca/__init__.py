@@ -8,7 +8,7 @@ Public:
 
 - ``MountedCertificates``: the same wiring for certificates that another tool keeps in files, as cert-manager does;
 - ``Certificates``: keeps the CA, the serving certificate and the bundles;
-- ``CertificateKeeper``: the common base of both;
+- ``CertificateKeeper``: the common base of both, and ``KeeperOptions``, what both take;
 - ``Lifetimes``: validity and renewal times; ``CertificateDetails``: the state after one look, for metrics and
   readiness;
 - ``RotationStep``: a change of the stored certificates;
@@ -18,7 +18,7 @@ Needs ``cryptography`` (restow[operator]).
 """
 
 from restow.conversion.certificates.ca.authority import CertificateError
-from restow.conversion.certificates.ca.keeper import CertificateDetails, CertificateKeeper
+from restow.conversion.certificates.ca.keeper import CertificateDetails, CertificateKeeper, KeeperOptions
 from restow.conversion.certificates.ca.manager import Certificates
 from restow.conversion.certificates.ca.mounted import MountedCertificates
 from restow.conversion.certificates.ca.rotation import Lifetimes, RotationStep
@@ -28,6 +28,7 @@ __all__ = [
     "CertificateError",
     "CertificateKeeper",
     "Certificates",
+    "KeeperOptions",
     "Lifetimes",
     "MountedCertificates",
     "RotationStep",

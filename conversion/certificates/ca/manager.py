@@ -16,13 +16,11 @@ the readable certificates.
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Unpack
 
-from restow.conversion.certificates.apply import HookProbe, Probe, probe_hook
 from restow.conversion.certificates.ca.authority import (
     Authority,
     CertificateError,
@@ -30,17 +28,14 @@ from restow.conversion.certificates.ca.authority import (
     Trust,
     is_signed_by,
 )
-from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateDetails, CertificateKeeper, ignore_details
-from restow.conversion.certificates.ca.places import problem_of
+from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper, KeeperOptions, problem_of
 from restow.conversion.certificates.ca.rotation import Lifetimes, ObservedBundle, RotationDecision, RotationStep, decide
 from restow.conversion.certificates.ca.store import SecretStore, install, installed
-from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, WiringTarget
-from restow.conversion.certificates.probe import probe
-from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle
+from restow.conversion.certificates.ca.targets import CrdTarget, WiringTarget
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle
 from restow.conversion.model.errors import WiringError, WiringProblem, WiringRefused
 from restow.crds import CrdError
-from restow.kube import Cluster, KubeError, Resource
-from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube import Cluster, KubeError
 from restow.kube.errors import Conflict, Unreachable
 
 _log = logging.getLogger(__name__)
@@ -65,25 +60,13 @@ class Certificates(CertificateKeeper):
     """The certificates of one webhook.
 
     Args:
-        cluster: the API server with the Secrets and CRDs.
+        cluster: the API server with the Secrets, CRDs and webhook configurations.
         name, namespace: those of the Secret with the leaf; the Secret with the CA is called ``<name>-ca``. The default
             is the cluster's default namespace.
         hosts: DNS names and IP addresses of the webhook: ``Address.hosts``.
         folder: the folder for the leaf that the server reads, as ``tls.crt`` and ``tls.key``.
-        crds: the CRDs to wire, by name, each with the address of its webhook; None for the address that the CRD
-            already has.
-        configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
-            address and without ``caBundle``.
-        former_names: the names that an earlier release gave to configurations, by their names now; these old
-            configurations are removed.
-        every: the resources of which all objects may be listed and watched (CRDs, or webhook configurations); for many
-            objects this is far cheaper than one by one.
         lifetimes: durations.
-        poll: the most seconds between two looks.
-        probe, hook_probe: probe the webhook before a CRD, or a webhook configuration, is written.
-        hook: called after each look, also after failed ones; must not block or raise.
-        clock: its ``now`` and ``sleep``.
-        chance: random numbers from [0, 1), for back-off.
+        options: see ``KeeperOptions``.
     """
 
     def __init__(
@@ -94,38 +77,11 @@ class Certificates(CertificateKeeper):
         *,
         hosts: Iterable[str],
         folder: Path,
-        crds: Mapping[str, Address | None],
-        configurations: Iterable[Mapping[str, Any]] = (),
-        former_names: Mapping[str, str] | None = None,
-        every: Collection[Resource] = (),
         lifetimes: Lifetimes | None = None,
-        poll: float = _POLL,
-        probe: Probe = probe,
-        hook_probe: HookProbe = probe_hook,
-        hook: Callable[[CertificateDetails], None] = ignore_details,
-        clock: Clock = SYSTEM_CLOCK,
-        chance: Callable[[], float] = random.random,
+        **options: Unpack[KeeperOptions],
     ) -> None:
-        former = former_names or {}
-        configured = (
-            ConfigurationTarget(
-                cluster, each, former=former.get(each["metadata"]["name"], ""), probe=hook_probe, now=clock.now
-            )
-            for each in configurations
-        )
-        wired = (CrdTarget(cluster, crd, address, probe=probe, now=clock.now) for crd, address in crds.items())
-        super().__init__(
-            cluster,
-            name,
-            (*wired, *configured),
-            every=every,
-            poll=poll,
-            probe=probe,
-            hook_probe=hook_probe,
-            hook=hook,
-            clock=clock,
-            chance=chance,
-        )
+        options.setdefault("poll", _POLL)
+        super().__init__(cluster, name, **options)
         self._store = SecretStore(cluster, namespace or cluster.default_namespace, name)
         self._hosts = frozenset(hosts)
         self._folder = folder

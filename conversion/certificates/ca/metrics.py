@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
@@ -25,41 +26,35 @@ class CertificateMetrics:
         self._registry = registry = registry or CollectorRegistry()
         self._now = now
         self._writes_told = 0
-        self._authority_ends = Gauge(
+        gauge, counter = partial(Gauge, registry=registry), partial(Counter, registry=registry)
+        self._authority_ends = gauge(
             "restow_webhook_authority_expiry_timestamp_seconds",
             "When the own CA expires; NaN while that is not known.",
-            registry=registry,
         )
-        self._problems = Gauge(
+        self._problems = gauge(
             "restow_webhook_wiring_problems",
             "CRDs and webhook configurations that do not say what they should, as far as is known.",
-            registry=registry,
         )
-        self._in_conflict = Gauge(
+        self._in_conflict = gauge(
             "restow_webhook_wiring_contested",
             "CRDs and webhook configurations whose wiring another writer undoes repeatedly.",
-            registry=registry,
         )
-        self._writes = Counter(
+        self._writes = counter(
             "restow_webhook_wiring_writes",
             "Times that this process wrote a CRD or a webhook configuration to wire it.",
-            registry=registry,
         )
-        self._failures = Counter(
+        self._failures = counter(
             "restow_webhook_keeping_failures",
             "Looks at the certificates that failed: a Secret cannot be read, a right is missing.",
-            registry=registry,
         )
-        self._success = Gauge(
+        self._success = gauge(
             "restow_webhook_keeping_last_success_timestamp_seconds",
             "When the certificates were last found, or made, as they should be; at first, when the process began.",
-            registry=registry,
         )
-        self._steps = Counter(
+        self._steps = counter(
             "restow_webhook_certificate_steps",
             "Steps that this process took in the Secrets: certificates issued, CAs made and replaced.",
             ("step",),
-            registry=registry,
         )
         self._authority_ends.set(math.nan)
         self._success.set(now().timestamp())

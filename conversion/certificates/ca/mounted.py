@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Unpack
 
-from restow.conversion.certificates.apply import HookProbe, Probe, probe_hook
 from restow.conversion.certificates.ca.authority import CertificateError, ends_at
-from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateDetails, CertificateKeeper, ignore_details
+from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateKeeper, KeeperOptions
 from restow.conversion.certificates.ca.rotation import ObservedBundle
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY, install_files
-from restow.conversion.certificates.ca.targets import ConfigurationTarget
-from restow.conversion.certificates.probe import probe
 from restow.conversion.certificates.wiring.clientconfig import Bundle, BundleError
-from restow.kube import Cluster, Resource
-from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube import Cluster
 
 _log = logging.getLogger(__name__)
 
@@ -43,16 +38,9 @@ class MountedCertificates(CertificateKeeper):
         name: the name of the webhook, for the log.
         certificate, key, authority: the files, PEM: the certificate with its chain, its key, and the CA bundle.
         folder: the folder for the certificate and key that the server reads, as ``tls.crt`` and ``tls.key``.
-        configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
-            address and without ``caBundle``.
-        every: the resources of which all objects may be listed and watched.
         settle: how long every object must have had a new CA before a certificate is served that may need it.
         margin: how long a former CA stays.
-        poll: the most seconds between two looks.
-        probe, hook_probe: probe the webhook before a CRD, or a webhook configuration, is written.
-        hook: called after each look, also after failed ones; must not block or raise.
-        clock: its ``now`` and ``sleep``.
-        chance: random numbers from [0, 1), for back-off.
+        options: see ``KeeperOptions``.
     """
 
     def __init__(
@@ -64,30 +52,12 @@ class MountedCertificates(CertificateKeeper):
         key: Path,
         authority: Path,
         folder: Path,
-        configurations: Iterable[Mapping[str, Any]] = (),
-        every: Collection[Resource] = (),
         settle: timedelta = _SETTLE,
         margin: timedelta = _MARGIN,
-        poll: float = _POLL,
-        probe: Probe = probe,
-        hook_probe: HookProbe = probe_hook,
-        hook: Callable[[CertificateDetails], None] = ignore_details,
-        clock: Clock = SYSTEM_CLOCK,
-        chance: Callable[[], float] = random.random,
+        **options: Unpack[KeeperOptions],
     ) -> None:
-        hooks = (ConfigurationTarget(cluster, each, probe=hook_probe, now=clock.now) for each in configurations)
-        super().__init__(
-            cluster,
-            name,
-            hooks,
-            every=every,
-            poll=poll,
-            probe=probe,
-            hook_probe=hook_probe,
-            hook=hook,
-            clock=clock,
-            chance=chance,
-        )
+        options.setdefault("poll", _POLL)
+        super().__init__(cluster, name, **options)
         self._files = (certificate, key, authority)
         self._folder = folder
         self._settle = settle

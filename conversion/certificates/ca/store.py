@@ -41,9 +41,9 @@ from restow.conversion.certificates.ca.authority import Authority, CertificateEr
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle, BundleError
 from restow.conversion.certificates.wiring.fieldmanagers import MANAGED_BY
 from restow.conversion.model.values import Json
-from restow.kube import Cluster, Resource
+from restow.kube import Cluster
 from restow.kube.errors import NotFound
-from restow.kube.resources import qualified_name
+from restow.kube.resources import SECRETS, qualified_name
 
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
@@ -217,8 +217,6 @@ def _name(document: Mapping[str, Any] | None) -> str:
     metadata = (document or {}).get("metadata") or {}
     return qualified_name(metadata.get("namespace"), metadata.get("name"))
 
-
-SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 
 Document = Mapping[str, Any]
 

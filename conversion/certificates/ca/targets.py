@@ -11,13 +11,11 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from restow.conversion.certificates.apply import (
-    HookProbe,
-    Probe,
     install,
     read_configuration,
     read_crd,
@@ -27,6 +25,7 @@ from restow.conversion.certificates.apply import (
     wire,
 )
 from restow.conversion.certificates.ca.rotation import ObservedBundle
+from restow.conversion.certificates.probe import HookProbe, Probe
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, address_in
 from restow.conversion.certificates.wiring.configuration import bundles_of, plan_configuration
 from restow.conversion.certificates.wiring.crd import (
@@ -34,11 +33,10 @@ from restow.conversion.certificates.wiring.crd import (
     Definition,
     Wiring,
     bundle_of,
-    injector_of,
     plan_wiring,
     resource_of_definition,
 )
-from restow.conversion.certificates.wiring.fieldmanagers import last_writer
+from restow.conversion.certificates.wiring.fieldmanagers import injector_of, last_writer
 from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 from restow.crds import Crd, CrdError
 from restow.kube import Cluster
@@ -86,6 +84,18 @@ _FRESH: Final = timedelta(minutes=1)
 Document = Mapping[str, Any]
 
 
+class NewSentences:
+    """Finds what was not said the last time: the same sentence every few seconds does not help."""
+
+    def __init__(self) -> None:
+        self._said: tuple[str, ...] = ()
+
+    def __call__(self, sentences: Iterable[str]) -> list[str]:
+        """Return the sentences that are new."""
+        before, self._said = self._said, tuple(sentences)
+        return [sentence for sentence in self._said if sentence not in before]
+
+
 class WiringTarget(ABC):
     """One object that names the webhook.
 
@@ -108,7 +118,7 @@ class WiringTarget(ABC):
         self._seen = self._done = False
         self._now = now
         self._conflict = WriteConflict()
-        self._notes = _Notes()
+        self._new_among = NewSentences()
         self._wiring: tuple[Bundle, Bundle] | None = None
         self._undone = False
 
@@ -139,13 +149,7 @@ class WiringTarget(ABC):
         """Keep the needed parts of a document."""
 
     async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
-        """Wire the object as it was last read without an error; return whether it changed.
-
-        Raises:
-            WiringError: the object does not exist, must not be wired, or its webhook does not answer.
-            CrdError: the document is no CRD, or is malformed.
-            KubeError: the API server refuses a request, or cannot be reached.
-        """
+        """Wire the object as it was last read without an error; return whether it changed; raise as ``look``."""
         dropped = NO_BUNDLE if self._conflict.keeps_certificates else dropped
         self._wiring = (wanted, dropped)
         self._done = False
@@ -219,6 +223,10 @@ class WiringTarget(ABC):
     def _managers(self) -> Iterable[Document]:
         """The managedFields, as last read."""
 
+    def _note(self, notes: Iterable[str]) -> None:
+        for note in self._new_among(notes):
+            _log.info("%s", note)
+
     def _check_conflict(self) -> None:
         if not self._conflict.may_write(self._now()):
             raise WiringRefused(f"{self._conflict_message()}; it is written again in a few seconds")
@@ -291,11 +299,16 @@ class CrdTarget(WiringTarget):
         wiring = Wiring(wanted, self._address, dropped, self._replaces)
         assert self._crd is not None
         plan = plan_wiring(self._crd, wiring)
-        self._notes.tell(plan.notes)
+        self._note(plan.notes)
         if plan.body is None:
             return None
         if plan.rival is not None:
-            await self._check_rival(self._crd, plan.rival)
+            crd = await read_crd(self._cluster, self.name)
+            await _check_rival(
+                self._probe(crd, plan.rival, bundle_of(self._crd)),
+                f"{self.name} is wired to {plan.rival} by another restow, whose webhook answers: end that one, or take "
+                "the CRD out of what is served here",
+            )
         self._check_conflict()
         written = await wire(self._cluster, self.name, wiring, composite=self.composite, probe=self._try)
         return plan.removes if written.changed else None
@@ -316,17 +329,6 @@ class CrdTarget(WiringTarget):
             return
         await self._probe(crd, address, bundle)
         self._answered = (asked, self._now())
-
-    async def _check_rival(self, crd: Definition, rival: Address) -> None:
-        """Raise WiringRefused while the webhook of another restow answers: the first one stays wired."""
-        try:
-            await self._probe(await read_crd(self._cluster, self.name), rival, bundle_of(crd))
-        except NotAnswering:
-            return
-        raise WiringRefused(
-            f"{self.name} is wired to {rival} by another restow, whose webhook answers: end that one, or take the CRD "
-            "out of what is served here"
-        )
 
     def _counts(self, crd: Definition) -> bool:
         """Whether API servers use the CRD's bundle to verify this webhook, and restow has to keep the bundle."""
@@ -373,12 +375,16 @@ class ConfigurationTarget(WiringTarget):
         written: bool | None = None
         if plan.body is not None:
             for address, bundle in plan.rivals:
-                await self._check_rival(address, bundle)
+                await _check_rival(
+                    self._probe(address, bundle),
+                    f"{self.name} is kept by another restow, whose webhook at {address} answers: end that one, or have "
+                    "only one of both keep a configuration of this name",
+                )
             self._check_conflict()
             if await install(self._cluster, self._wanted, wanted, dropped, probe=self._probe):
                 written = plan.removes
         told = await remove_configuration(self._cluster, self._wanted, self._former) if self._former else ""
-        self._notes.tell((*plan.notes, *([told] if told else [])))
+        self._note((*plan.notes, *([told] if told else [])))
         return written
 
     def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
@@ -387,29 +393,14 @@ class ConfigurationTarget(WiringTarget):
     def _managers(self) -> Iterable[Document]:
         return ((self._live or {}).get("metadata") or {}).get("managedFields") or ()
 
-    async def _check_rival(self, rival: Address, bundle: Bundle) -> None:
-        """Raise WiringRefused while the webhook of another restow answers."""
-        try:
-            await self._probe(rival, bundle)
-        except NotAnswering:
-            return
-        raise WiringRefused(
-            f"{self.name} is kept by another restow, whose webhook at {rival} answers: end that one, or have only one "
-            "of both keep a configuration of this name"
-        )
 
-
-class _Notes:
-    """Logs remarks for a person, each sentence once for as long as it holds."""
-
-    def __init__(self) -> None:
-        self._told: tuple[str, ...] = ()
-
-    def tell(self, notes: tuple[str, ...]) -> None:
-        for note in notes:
-            if note not in self._told:
-                _log.info("%s", note)
-        self._told = notes
+async def _check_rival(probe: Awaitable[None], refusal: str) -> None:
+    """Raise WiringRefused while the webhook of another restow answers: the first one stays wired."""
+    try:
+        await probe
+    except NotAnswering:
+        return
+    raise WiringRefused(refusal)
 
 
 class _Changes:

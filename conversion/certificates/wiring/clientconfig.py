@@ -47,6 +47,11 @@ class Service:
         return f"Service {qualified_name(self.namespace, self.name)}:{self.port}{self.path}"
 
     @property
+    def server(self) -> tuple[str, str]:
+        """The webhook that it leads to, whatever the path and the named port."""
+        return self.namespace, self.name
+
+    @property
     def host(self) -> str:
         """The name that an API server expects in the serving certificate."""
         return f"{self.name}.{self.namespace}.svc"
@@ -86,6 +91,11 @@ class Url:
 
     def __str__(self) -> str:
         return self.url
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """The webhook that it leads to, whatever the path."""
+        return self.host, self.port
 
     @property
     def host(self) -> str:
@@ -144,15 +154,6 @@ def address_in(webhook: Mapping[str, Any] | None) -> Address | None:
         return None
 
 
-def is_same_server(one: Address, other: Address) -> bool:
-    """Return whether two addresses belong to one webhook, whatever their paths and the named port of a Service."""
-    if isinstance(one, Service) and isinstance(other, Service):
-        return (one.namespace, one.name) == (other.namespace, other.name)
-    if isinstance(one, Url) and isinstance(other, Url):
-        return (one.host, one.port) == (other.host, other.port)
-    return False
-
-
 def differing(live: Mapping[str, Any], wanted: Address) -> list[tuple[str, ...]]:
     """Return the leaves by which a ``clientConfig`` names another webhook than the wanted one.
 
@@ -197,14 +198,14 @@ def name_of(address: Address) -> str:
 
 def is_named(address: Address, named: Address) -> bool:
     """Return whether an address is the named one; a name without a path stands for all paths."""
-    same = is_same_server(address, named) and address.port == named.port
+    same = (address.server, address.port) == (named.server, named.port)
     return same and named.path.rstrip("/") in ("", address.path)
 
 
 def names_server(address: Address, server: Address) -> bool:
     """Return whether an address leads to a server: also a URL with a DNS name of its Service, or the reverse."""
     of_service = isinstance(address, Service) is not isinstance(server, Service)
-    return is_same_server(address, server) or (of_service and bool(address.hosts & server.hosts))
+    return address.server == server.server or (of_service and bool(address.hosts & server.hosts))
 
 
 def client_config(address: Address) -> dict[str, Any]:

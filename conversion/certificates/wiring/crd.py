@@ -6,17 +6,12 @@ those CRDs alone. Source: Crossplane v2.0.2, `internal/xcrd/crd.go` (``Conversio
 `internal/controller/apiextensions/definition`. A process that wires thousands of kinds keeps a ``Definition`` of each,
 without the schemas, which are nearly all of a CRD.
 
-restow writes only the fields that differ, and owns only the fields that it wrote. If the manifest has
-`spec.conversion` (as it should, so that no moment is without it), this is `caBundle` alone; Helm, Flux or Argo CD keep
-the rest. A CRD into which cert-manager injects the bundle keeps that bundle: two writers of one field would rebuild the
-watch caches for ever.
+If the manifest has `spec.conversion` (as it should, so that no moment is without it), restow writes `caBundle` alone;
+Helm, Flux or Argo CD keep the rest.
 
 A webhook that restow did not write is another project's, whoever wrote it and by whichever operation. restow never
 changes it, unless ``Wiring.replaces`` has the very ``spec.conversion`` that is there. That one is replaced whole, by a
 merge patch: an apply cannot remove the fields of others.
-
-Certificates that a CRD's bundle already has stay, in their order, unless they are to be dropped: a replica may still
-use them for serving.
 
 Pure.
 """
@@ -35,12 +30,20 @@ from restow.conversion.certificates.wiring.clientconfig import (
     address_of,
     assembled,
     bundle_in,
-    differing,
-    is_same_server,
     leaves,
     name_of,
 )
-from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, owners, sole_owner, wrote
+from restow.conversion.certificates.wiring.fieldmanagers import (
+    CONFIG,
+    FieldManagers,
+    Leaves,
+    Path,
+    WebhookFields,
+    foreign_paths,
+    injected,
+    injector_of,
+    rival_at,
+)
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
 from restow.crds import Crd
@@ -57,12 +60,9 @@ _KIND: Final = "CompositeResourceDefinition"
 #: Crossplane's CompositeResourceDefinitions, at the version that its releases 1 and 2 both serve.
 COMPOSITES: Final = Resource(_GROUP, "v1", "compositeresourcedefinitions", namespaced=False)
 
-_CA_BUNDLE: Final = ("webhook", "clientConfig", "caBundle")
+_CONFIG: Final = ("webhook", CONFIG)
 _REVIEW_VERSIONS: Final = ("webhook", "conversionReviewVersions")
 _REVIEWS: Final = frozenset({"v1", "v1beta1"})
-_INJECTIONS: Final = ("inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca")
-
-Leaves = Mapping[tuple[str, ...], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,11 @@ class Definition:
         """The raw ``spec.conversion.webhook``; None with strategy None."""
         found = self.conversion.get("webhook")
         return found if self.strategy == "Webhook" and isinstance(found, Mapping) else None
+
+    @property
+    def managers(self) -> FieldManagers:
+        """The managers of the fields of ``spec.conversion``."""
+        return FieldManagers(self.managed_fields, "spec", "conversion")
 
     @property
     def is_composite(self) -> bool:
@@ -234,16 +239,15 @@ class ForeignWebhook:
 def foreign_webhook(live: Crd | Definition, address: Address) -> ForeignWebhook | None:
     """Return the webhook that is there if it is at another address than this one, and restow did not write it."""
     crd = _definition(live)
-    config = (crd.webhook or {}).get("clientConfig") or {}
-    named = [_field(("webhook", "clientConfig", *path)) for path in differing(config, address)]
-    paths = [path for path in named if not wrote(crd.managed_fields, path)]
+    managers = crd.managers.below("webhook")
+    paths = foreign_paths(crd.webhook, address, managers)
     if not paths:
         return None
     return ForeignWebhook(
         crd.name,
         address_in(crd.webhook),
-        tuple(dict.fromkeys(name for path in paths for name in owners(crd.managed_fields, path))),
-        tuple(dict.fromkeys(name for path in paths for name in appliers(crd.managed_fields, path))),
+        tuple(dict.fromkeys(name for path in paths for name in managers.others(path))),
+        tuple(dict.fromkeys(name for path in paths for name in managers.appliers(path))),
         "" if crd.is_composite else injector_of(crd.annotations),
     )
 
@@ -256,39 +260,47 @@ def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
             cert-manager injects into a CRD without the strategy Webhook, or another manager applies one of the fields.
     """
     crd = _definition(live)
-    injector, notes = "" if crd.is_composite else injector_of(crd.annotations), []
+    injector = "" if crd.is_composite else injector_of(crd.annotations)
     address = wiring.address or _own_address(crd)
     foreign = foreign_webhook(crd, address)
     if foreign is not None and (foreign.obstacle or crd.conversion != wiring.replaces):
         raise WiringRefused(foreign.refusal)
     present, problem = bundle_in(crd.webhook if foreign is None else None)
-    if problem:
-        notes.append(f"{crd.name}: {problem}; it is replaced")
-    bundle = (present - wiring.dropped) | (wiring.bundle - wiring.dropped)
-    if injector:
-        notes.append(f"{crd.name} has the annotation {injector}: cert-manager writes its caBundle, restow does not")
-        bundle = present
     said = dict(leaves(crd.conversion))
-    wanted = _wanted(said, address) | ({} if injector else _wanted_bundle(said, bundle, present))
-    changes = {path: value for path, value in wanted.items() if said.get(path) != value}
-    stale = _stale(said, wanted)
-    if not changes and not stale:
-        return CrdWiringPlan(address, bundle, None, tuple(notes))
+    fields = WebhookFields(
+        said,
+        _wanted(said, address),
+        config=_CONFIG,
+        managers=crd.managers,
+        present=present,
+        bundle=wiring.bundle,
+        dropped=wiring.dropped,
+        injector=injector,
+    )
+    notes = (*([f"{crd.name}: {problem}; it is replaced"] if problem else []), *injected(crd.name, injector))
+    if not fields.is_due:
+        return CrdWiringPlan(address, fields.bundle, None, notes)
     if injector and crd.strategy != "Webhook":
         raise WiringRefused(
             f"{crd.name} has the annotation {injector}, but not the strategy Webhook: put spec.conversion into its "
             "manifest, without caBundle; cert-manager fills that in"
         )
-    _check_owners(crd, changes, stale, replaced=foreign is not None)
-    kept = {
-        path: value for path, value in wanted.items() if path in changes or is_ours(crd.managed_fields, _field(path))
+
+    def spoken(path: Path) -> str:
+        return f"{'.'.join(('spec.conversion', *path))} of {crd.name}"
+
+    fields.check(spoken, may_remove=lambda path: foreign is not None or crd.managers.wrote(path))
+    left = {} if foreign is not None else {path: value for path, value in said.items() if path not in fields.stale}
+    merged = foreign is not None or not all(map(crd.managers.sole_owner, fields.stale))
+    conversion = merge_patch(crd.conversion, assembled(left | fields.wanted)) if merged else assembled(fields.applied)
+    body = {
+        "apiVersion": crd.api_version,
+        "kind": crd.kind,
+        "metadata": {"name": crd.name, "uid": crd.uid, "resourceVersion": crd.resource_version},
+        "spec": {"conversion": conversion},
     }
-    left = {} if foreign is not None else {path: value for path, value in said.items() if path not in stale}
-    merged = foreign is not None or not all(sole_owner(crd.managed_fields, _field(path)) for path in stale)
-    conversion = merge_patch(crd.conversion, assembled(left | wanted)) if merged else assembled(kept)
-    removes = not bundle >= present
-    body = _body(crd, conversion)
-    return CrdWiringPlan(address, bundle, body, tuple(notes), rival_of(crd, address), removes, merged)
+    rival = rival_at(crd.webhook, address, crd.managers.below("webhook"))
+    return CrdWiringPlan(address, fields.bundle, body, notes, rival, fields.removes, merged)
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
@@ -307,27 +319,9 @@ def _definition(live: Crd | Definition) -> Definition:
     return Definition.of(live.document) if isinstance(live, Crd) else live
 
 
-def rival_of(crd: Crd | Definition, address: Address) -> Address | None:
-    """Return the address of another server that some restow wrote into the CRD; None if there is none.
-
-    Every restow installation writes under one field manager, so that one whose Service moved can continue. Only the
-    other webhook can tell whose it is, and whether it still runs.
-    """
-    live = address_in(crd.webhook)
-    if live is None or is_same_server(live, address):
-        return None
-    return live if foreign_webhook(crd, address) is None else None
-
-
 def bundle_of(crd: Crd | Definition) -> Bundle:
     """Return the bundle that the CRD has now; an unreadable one is empty."""
     return bundle_in(crd.webhook)[0]
-
-
-def injector_of(annotations: Mapping[str, str]) -> str:
-    """Return the annotation that makes cert-manager inject an object's bundle; empty if there is none."""
-    names = (f"cert-manager.io/{name}" for name in _INJECTIONS)
-    return next((name for name in names if name in annotations), "")
 
 
 def _own_address(crd: Definition) -> Address:
@@ -342,50 +336,11 @@ def _own_address(crd: Definition) -> Address:
         raise WiringRefused(f"{crd.name} does not say where its webhook is: {error}") from error
 
 
-def _wanted(live: Leaves, address: Address) -> dict[tuple[str, ...], Any]:
-    wanted: dict[tuple[str, ...], Any] = {("strategy",): "Webhook"}
-    wanted |= {("webhook", "clientConfig", *path): value for path, value in address.fields.items()}
+def _wanted(live: Leaves, address: Address) -> Leaves:
     versions = live.get(_REVIEW_VERSIONS)
     understood = isinstance(versions, list) and not _REVIEWS.isdisjoint(versions)
-    return wanted | {_REVIEW_VERSIONS: versions if understood else ["v1"]}
-
-
-def _wanted_bundle(live: Leaves, bundle: Bundle, present: Bundle) -> dict[tuple[str, ...], Any]:
-    if not bundle:
-        return {}
-    return {_CA_BUNDLE: live[_CA_BUNDLE] if present.matches(bundle) else bundle.base64}
-
-
-def _stale(live: Leaves, wanted: Leaves) -> list[tuple[str, ...]]:
-    """Return the leaves of the address that are not wanted, for example a url where a service is wanted."""
-    return [path for path in live if path[:2] == _CA_BUNDLE[:2] and path != _CA_BUNDLE and path not in wanted]
-
-
-def _check_owners(crd: Definition, changes: Leaves, stale: list[tuple[str, ...]], *, replaced: bool) -> None:
-    for path in (*changes, *stale):
-        managers = appliers(crd.managed_fields, _field(path))
-        if managers:
-            raise WiringRefused(
-                f"{'.'.join(('spec.conversion', *path))} of {crd.name} is applied by {' and '.join(managers)} with "
-                "another value: take it out of that manifest, or correct it there"
-            )
-    for path in stale:
-        if not (replaced or wrote(crd.managed_fields, _field(path))):
-            raise WiringRefused(
-                f"{crd.name} has {'.'.join(('spec.conversion', *path))}, which restow did not write and does not "
-                "remove: take it out of the CRD first"
-            )
-
-
-def _field(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a path below ``spec.conversion`` as managedFields spell it."""
-    return ("f:spec", "f:conversion", *(f"f:{name}" for name in path))
-
-
-def _body(crd: Definition, conversion: Json) -> Json:
     return {
-        "apiVersion": crd.api_version,
-        "kind": crd.kind,
-        "metadata": {"name": crd.name, "uid": crd.uid, "resourceVersion": crd.resource_version},
-        "spec": {"conversion": conversion},
+        ("strategy",): "Webhook",
+        **{(*_CONFIG, *path): value for path, value in address.fields.items()},
+        _REVIEW_VERSIONS: versions if understood else ["v1"],
     }

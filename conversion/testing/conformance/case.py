@@ -1,6 +1,7 @@
-"""A case of conformance, the webhook under test, and the result of a case.
+"""A case of conformance, and the webhook under test.
 
-A case is one thing that an API server needs from a conversion webhook. Everything except the check is data.
+A case is one thing that an API server needs from a conversion webhook: an async function that raises ``NotConformant``
+or ``Skipped``. Its docstring is the correct behaviour; ``must`` and ``should`` add the rest, and make it a ``Case``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,31 @@ class Exchange:
 
     sent: SentReview
     http: WebhookAnswer
+
+    @property
+    def obj(self) -> Json:
+        """The first object that was sent."""
+        return self.sent.objects[0]
+
+    @property
+    def source(self) -> str:
+        """The version of the first object that was sent."""
+        return str(self.obj["apiVersion"]).rpartition("/")[2]
+
+    @property
+    def target(self) -> str:
+        """The version that was asked for."""
+        return self.sent.desired.rpartition("/")[2]
+
+    @property
+    def way(self) -> str:
+        """Both versions, for messages."""
+        return f"{self.source} to {self.target}"
+
+    @property
+    def what(self) -> str:
+        """The sent request, for messages."""
+        return f"an object of {self.source} asked for at {self.target}"
 
     @property
     def content_type(self) -> str:
@@ -100,6 +126,27 @@ class WebhookUnderTest:
         """Send a review of the objects to a version. ``more`` are further fields of the envelope."""
         return await self.ask_for(objects, self.samples.api_version(version), review=review, **more)
 
+    async def ask_first(self, count: int = 1, **more: Any) -> Exchange:
+        """Send a review of full objects of the first version to the second one."""
+        source, target = self.samples.ways[0]
+        return await self.ask([self.samples.full(source, number) for number in range(count)], target, **more)
+
+    async def each_way(self, build: Callable[[str], Json | None] | None = None) -> AsyncIterator[Exchange]:
+        """Send an object of each version to each other version; yield the answers.
+
+        ``build`` makes the object of a version, or returns None for a version without one; by default the full one.
+        """
+        for source, target in self.samples.ways:
+            obj = (build or self.samples.full)(source)
+            if obj is not None:
+                yield await self.ask([obj], target)
+
+    async def each_sample(self) -> AsyncIterator[tuple[str, Exchange]]:
+        """Send every sample to each other version; yield a description of the request, and the answer."""
+        for source, target in self.samples.ways:
+            for number, obj in enumerate(self.samples.objects(source)):
+                yield f"sample {number} of {source} asked for at {target}", await self.ask([obj], target)
+
     async def ask_for(self, objects: Sequence[Json], desired: str, *, review: str = "v1", **more: Any) -> Exchange:
         """Send a review that asks for any ``group/version``."""
         self._asked += 1
@@ -143,6 +190,9 @@ class Skipped(Exception):
     """The case does not apply to this kind; the message says why."""
 
 
+Check = Callable[[WebhookUnderTest], Awaitable[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One case.
@@ -161,10 +211,29 @@ class Case:
     what: str
     why: str
     source: str
-    check: Callable[[WebhookUnderTest], Awaitable[None]] = field(repr=False, compare=False)
+    check: Check = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.name
+
+
+def must(name: str, why: str, source: str) -> Callable[[Check], Case]:
+    """Return a decorator that makes a function a case that every webhook must pass."""
+    return lambda check: Case(name, Severity.MUST, _what(check), why, source, check)
+
+
+def should(name: str, why: str, source: str) -> Callable[[Check], Case]:
+    """Return a decorator that makes a function a case that a webhook should pass."""
+    return lambda check: Case(name, Severity.SHOULD, _what(check), why, source, check)
+
+
+def _what(check: Check) -> str:
+    return " ".join((check.__doc__ or "").split())
+
+
+def body(obj: Json) -> Json:
+    """Return what a webhook converts, and a manager can own: all fields but type and metadata."""
+    return {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
 
 
 def expect(condition: object, message: str) -> None:

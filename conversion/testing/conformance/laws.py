@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, NamedTuple
 
 from restow.conversion.model.values import Json, alike
-from restow.conversion.testing.conformance.case import Case, Severity, Skipped, WebhookUnderTest, asked, expect
+from restow.conversion.testing.conformance.case import Skipped, WebhookUnderTest, asked, body, expect, must, should
 from restow.crds import ANY, Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.types import violations
@@ -16,40 +16,54 @@ _UNKNOWN = "zzUndeclared"
 _TEXT = {"example.dev/text": '<&>\u2028 "é" \U0001f6a2 \\u003c\t日本'}
 
 
+@must(
+    "deterministic",
+    "Every write changes the stored object, and its resourceVersion, for ever.",
+    "apiserver etcd3 store: no-op writes are found by comparing bytes",
+)
 async def _deterministic(webhook: WebhookUnderTest) -> None:
-    for source, target in webhook.samples.ways:
-        obj = webhook.samples.full(source)
-        with asked(f"an object of {source} asked for at {target}"):
-            answers = [(await webhook.ask([obj], target)).objects[0] for _ in range(_REPEATS)]
+    """The same object is converted to the same result, each time."""
+    async for exchange in webhook.each_way():
+        with asked(exchange.what):
+            first = exchange.objects[0]
+            others = [(await webhook.ask([exchange.obj], exchange.target)).objects[0] for _ in range(1, _REPEATS)]
         expect(
-            all(answer == answers[0] for answer in answers),
-            f"{source} to {target}: the same object was converted in different ways",
+            all(answer == first for answer in others),
+            f"{exchange.way}: the same object was converted in different ways",
         )
 
 
+@must(
+    "round-trip",
+    "A write at one version destroys data that was written at the other.",
+    "Kubernetes deprecation policy, rule 2",
+)
 async def _round_trip(webhook: WebhookUnderTest) -> None:
+    """An object that is converted to another version and back is unchanged, except for acknowledged losses."""
     samples = webhook.samples
-    for source, target in samples.ways:
-        for number, obj in enumerate(samples.objects(source)):
-            with asked(f"sample {number} of {source} to {target} and back"):
-                there = await webhook.convert(obj, target)
-                back = await webhook.convert(there, source)
-            place = _difference(_body(obj), _body(back), samples.schema(source), samples.acknowledged.get(source, ()))
-            expect(not place, f"{source} to {target} and back: {place} of sample {number} is not what it was")
+    async for trip in _round_trips(webhook):
+        ignored = samples.acknowledged.get(trip.source, ())
+        place = _difference(body(trip.before), body(trip.after), samples.schema(trip.source), ignored)
+        expect(not place, f"{trip.way}: {place} of sample {trip.number} is not what it was")
 
 
+@must("idempotent", "Objects drift with every write.", "Kubernetes deprecation policy, rule 2")
 async def _idempotent(webhook: WebhookUnderTest) -> None:
-    samples = webhook.samples
-    for source, target in samples.ways:
-        for number, obj in enumerate(samples.objects(source)):
-            with asked(f"sample {number} of {source} to {target} and back, twice"):
-                once = await webhook.convert(await webhook.convert(obj, target), source)
-                again = await webhook.convert(await webhook.convert(once, target), source)
-            place = _difference(_body(once), _body(again), samples.schema(source), ())
-            expect(not place, f"{source} to {target} and back: {place} of sample {number} changes each time")
+    """A second round trip changes nothing."""
+    async for trip in _round_trips(webhook):
+        with asked(f"sample {trip.number} of {trip.way}, twice"):
+            again = await webhook.convert(await webhook.convert(trip.after, trip.target), trip.source)
+        place = _difference(body(trip.after), body(again), webhook.samples.schema(trip.source), ())
+        expect(not place, f"{trip.way}: {place} of sample {trip.number} changes each time")
 
 
+@should(
+    "path-independent",
+    "What a client sees depends on where the object was stored before.",
+    "Kubernetes API changes: hub and spoke",
+)
 async def _path_independent(webhook: WebhookUnderTest) -> None:
+    """A conversion over a third version gives the same result as a direct one."""
     samples = webhook.samples
     if len(samples.versions) < 3:
         raise Skipped(f"{samples.crd.name} has only two versions")
@@ -62,22 +76,26 @@ async def _path_independent(webhook: WebhookUnderTest) -> None:
                 straight = await webhook.convert(obj, target)
                 around = await webhook.convert(await webhook.convert(obj, via), target)
             ignored = (*samples.acknowledged.get(target, ()), *samples.acknowledged.get(via, ()))
-            place = _difference(_body(straight), _body(around), samples.schema(target), ignored)
+            place = _difference(body(straight), body(around), samples.schema(target), ignored)
             expect(not place, f"{source} to {target} over {via}: {place} differs from the direct conversion")
 
 
+@should("nothing-left-behind", "Metadata still has values that the object now has itself.", "deckhouse#21157")
 async def _nothing_left(webhook: WebhookUnderTest) -> None:
-    samples = webhook.samples
-    for source, target in samples.ways:
-        for number, obj in enumerate(samples.objects(source)):
-            with asked(f"sample {number} of {source} to {target} and back"):
-                back = await webhook.convert(await webhook.convert(obj, target), source)
-            before, after = _notes(obj), _notes(back)
-            left = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
-            expect(not left, f"{source} to {target} and back: {', '.join(left)} is not what it was in the metadata")
+    """After a round trip labels and annotations are unchanged."""
+    async for trip in _round_trips(webhook):
+        before, after = _notes(trip.before), _notes(trip.after)
+        left = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+        expect(not left, f"{trip.way}: {', '.join(left)} is not what it was in the metadata")
 
 
+@should(
+    "unknown-fields",
+    "Objects under x-kubernetes-preserve-unknown-fields lose them; a field is lost while webhook and CRD differ.",
+    "tektoncd/pipeline#3206",
+)
 async def _unknown_fields(webhook: WebhookUnderTest) -> None:
+    """Fields that no schema declares survive a round trip."""
     samples = webhook.samples
     for source, target in samples.ways:
         full = samples.full(source)
@@ -88,37 +106,59 @@ async def _unknown_fields(webhook: WebhookUnderTest) -> None:
         expect(kept == {"a": [1, None]}, f"{source} to {target} and back: an undeclared field of the spec was lost")
 
 
+@must("text-survives", "Data is changed silently.", "RFC 8259")
 async def _text(webhook: WebhookUnderTest) -> None:
-    for source, target in webhook.samples.ways:
-        full = webhook.samples.full(source)
-        obj = {**full, "metadata": {**full["metadata"], "annotations": _TEXT}}
-        exchange = await webhook.ask([obj], target)
-        with asked(f"an object of {source} with all kinds of characters in an annotation"):
+    """All characters come back as they were: escapes, quotes, all of Unicode."""
+
+    def annotated(version: str) -> Json:
+        full = webhook.samples.full(version)
+        return {**full, "metadata": {**full["metadata"], "annotations": _TEXT}}
+
+    async for exchange in webhook.each_way(annotated):
+        with asked(f"an object of {exchange.source} with all kinds of characters in an annotation"):
             got = (exchange.objects[0].get("metadata") or {}).get("annotations")
         key, text = next(iter(_TEXT.items()))
         answered = got.get(key) if isinstance(got, dict) else None
-        expect(answered in (None, text), f"{source} to {target}: characters of an annotation were changed")
+        expect(answered in (None, text), f"{exchange.way}: characters of an annotation were changed")
 
 
+@must(
+    "fits-schema",
+    "Undeclared fields are dropped silently; values of another type lose all owners.",
+    "apiextensions schema/pruning; structured-merge-diff",
+)
 async def _fits_schema(webhook: WebhookUnderTest) -> None:
-    samples = webhook.samples
-    for source, target in samples.ways:
-        schema = samples.schema(target)
-        for number, obj in enumerate(samples.objects(source)):
-            exchange = await webhook.ask([obj], target)
-            with asked(f"sample {number} of {source} asked for at {target}"):
-                got = _body(exchange.objects[0])
-            pruned = next(iter(pruned_paths(got, schema)), "")
-            expect(
-                not pruned,
-                f"{source} to {target}: {pruned} is not declared there, so the server drops it without a word",
-            )
-            wrong = next(violations(got, schema, types_only=True), "")
-            expect(not wrong, f"{source} to {target}: {wrong}")
+    """What comes back has the types of the version's schema, and no undeclared field."""
+    async for what, exchange in webhook.each_sample():
+        schema, way = webhook.samples.schema(exchange.target), exchange.way
+        with asked(what):
+            got = body(exchange.objects[0])
+        pruned = next(iter(pruned_paths(got, schema)), "")
+        expect(not pruned, f"{way}: {pruned} is not declared there, so the server drops it without a word")
+        wrong = next(violations(got, schema, types_only=True), "")
+        expect(not wrong, f"{way}: {wrong}")
 
 
-def _body(obj: Json) -> Json:
-    return {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+class _RoundTrip(NamedTuple):
+    """A sample before and after its conversion to another version and back."""
+
+    source: str
+    target: str
+    number: int
+    before: Json
+    after: Json
+
+    @property
+    def way(self) -> str:
+        return f"{self.source} to {self.target} and back"
+
+
+async def _round_trips(webhook: WebhookUnderTest) -> AsyncIterator[_RoundTrip]:
+    for source, target in webhook.samples.ways:
+        for number, obj in enumerate(webhook.samples.objects(source)):
+            with asked(f"sample {number} of {source} to {target} and back"):
+                back = await webhook.convert(await webhook.convert(obj, target), source)
+            yield _RoundTrip(source, target, number, obj, back)
 
 
 def _notes(obj: Json) -> Json:
@@ -153,71 +193,3 @@ def _difference(left: Any, right: Any, schema: Schema, ignored: Iterable[str], p
         )
         return next(filter(None, places), "")
     return path
-
-
-CASES = (
-    Case(
-        "deterministic",
-        Severity.MUST,
-        "The same object is converted to the same result, each time.",
-        "Every write changes the stored object, and its resourceVersion, for ever.",
-        "apiserver etcd3 store: no-op writes are found by comparing bytes",
-        _deterministic,
-    ),
-    Case(
-        "round-trip",
-        Severity.MUST,
-        "An object that is converted to another version and back is unchanged, except for acknowledged losses.",
-        "A write at one version destroys data that was written at the other.",
-        "Kubernetes deprecation policy, rule 2",
-        _round_trip,
-    ),
-    Case(
-        "idempotent",
-        Severity.MUST,
-        "A second round trip changes nothing.",
-        "Objects drift with every write.",
-        "Kubernetes deprecation policy, rule 2",
-        _idempotent,
-    ),
-    Case(
-        "path-independent",
-        Severity.SHOULD,
-        "A conversion over a third version gives the same result as a direct one.",
-        "What a client sees depends on where the object was stored before.",
-        "Kubernetes API changes: hub and spoke",
-        _path_independent,
-    ),
-    Case(
-        "nothing-left-behind",
-        Severity.SHOULD,
-        "After a round trip labels and annotations are unchanged.",
-        "Metadata still has values that the object now has itself.",
-        "deckhouse#21157",
-        _nothing_left,
-    ),
-    Case(
-        "unknown-fields",
-        Severity.SHOULD,
-        "Fields that no schema declares survive a round trip.",
-        "Objects under x-kubernetes-preserve-unknown-fields lose them; a field is lost while webhook and CRD differ.",
-        "tektoncd/pipeline#3206",
-        _unknown_fields,
-    ),
-    Case(
-        "text-survives",
-        Severity.MUST,
-        "All characters come back as they were: escapes, quotes, all of Unicode.",
-        "Data is changed silently.",
-        "RFC 8259",
-        _text,
-    ),
-    Case(
-        "fits-schema",
-        Severity.MUST,
-        "What comes back has the types of the version's schema, and no undeclared field.",
-        "Undeclared fields are dropped silently; values of another type lose all owners.",
-        "apiextensions schema/pruning; structured-merge-diff",
-        _fits_schema,
-    ),
-)

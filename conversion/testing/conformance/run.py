@@ -16,20 +16,16 @@ from restow.conversion.certificates.probe import WebhookClient
 from restow.conversion.certificates.wiring.clientconfig import Bundle, Url
 from restow.conversion.model.errors import NotAnswering
 from restow.conversion.reviews.responsechecks import ResponseRejected
-from restow.conversion.testing.conformance import envelope, laws, objects, partial, refusals
+from restow.conversion.testing.conformance import envelope, laws, objects, refusals
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, Skipped, WebhookUnderTest
-from restow.conversion.testing.conformance.envelope import GATE
-from restow.conversion.testing.conformance.refusals import KEEP_ALIVE
+from restow.conversion.testing.conformance.envelope import answers
+from restow.conversion.testing.conformance.refusals import keep_alive
 from restow.conversion.testing.conformance.samples import Samples
 
-CASES: tuple[Case, ...] = (
-    *envelope.CASES,
-    *objects.CASES,
-    *partial.CASES,
-    *laws.CASES,
-    *refusals.CASES,
+#: All cases, in the order of the report.
+CASES: tuple[Case, ...] = tuple(
+    case for module in (envelope, objects, laws, refusals) for case in vars(module).values() if isinstance(case, Case)
 )
-
 
 _WIDTH = 112
 
@@ -153,16 +149,16 @@ async def run(
     address = Url(url)
     async with WebhookClient(address, Bundle.from_pem(ca), connect_to=connect_to) as caller:
         webhook = WebhookUnderTest(caller, samples, idle_s=idle_s)
-        gate = await _run(GATE, webhook)
+        gate = await _run(answers, webhook)
         if gate.outcome is CaseOutcome.FAILED:
-            rest = [_not_run(case) for case in cases if case is not GATE]
+            rest = [_not_run(case) for case in cases if case is not answers]
             return ConformanceReport(url, samples.crd.kind, (gate, *rest))
         async with asyncio.TaskGroup() as group:
-            waiting = group.create_task(_run(KEEP_ALIVE, webhook)) if KEEP_ALIVE in cases else None
-            found = {case: await _run(case, webhook) for case in cases if case not in (GATE, KEEP_ALIVE)}
-    found[GATE] = gate
+            waiting = group.create_task(_run(keep_alive, webhook)) if keep_alive in cases else None
+            found = {case: await _run(case, webhook) for case in cases if case not in (answers, keep_alive)}
+    found[answers] = gate
     if waiting is not None:
-        found[KEEP_ALIVE] = waiting.result()
+        found[keep_alive] = waiting.result()
     return ConformanceReport(url, samples.crd.kind, tuple(found[case] for case in cases))
 
 

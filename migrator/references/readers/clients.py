@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from restow.migrator.references.model import NotLookedAt, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.inventories import Versions
+from restow.migrator.references.reference import NotLookedAt, Reference, ReferenceKind, SoughtVersion, same_effect
 
 MOST_CLIENTS: Final = 1000
 """The most pairs of user and user agent that are counted separately in an audit log; all further ones share a count."""

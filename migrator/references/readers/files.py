@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from restow.crds.documents import NotYaml, load_objects
 from restow.kube.resources import qualified_name
-from restow.migrator.references.model import Reference, ReferenceKind, same_effect
 from restow.migrator.references.readers.helm import split_manifest
 from restow.migrator.references.readers.mentions import Spelling, Spellings, Steps, object_name, pointer_of
-from restow.migrator.references.readers.ownerreferences import Owners
+from restow.migrator.references.readers.metadata import Owners
+from restow.migrator.references.reference import Reference, ReferenceKind, same_effect
 
 _MANIFEST: Final = same_effect(
     "Applying the manifest fails (no matches for kind).",

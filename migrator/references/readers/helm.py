@@ -1,30 +1,36 @@
-"""Find objects at a version in the stored manifests and hooks of Helm releases.
+"""Find objects at a version in the stored manifests and hooks of Helm releases, and rewrite a release with them.
 
 Helm builds the objects of the stored manifest when it upgrades, rolls back or uninstalls. It fails if one has a version
 that is not served: ``unable to build kubernetes objects from current release manifest``. A release is JSON, gzipped, in
 base64, in a Secret or a ConfigMap with the label ``owner=helm`` (Helm's ``pkg/storage/driver``).
 
 Any user who may write a Secret controls its content. Therefore sizes are limited, and an invalid release gives an error
-message. The module does not decode the values of a release; of its manifest, only apiVersion, kind and name of matching
-objects reach the output. Pure.
+message. A search does not decode the values of a release; of its manifest, only apiVersion, kind and name of matching
+objects reach the output.
+
+``StoredRelease`` rewrites a release: only the converted documents of a manifest change; comments before them
+(``# Source:``) stay. It keeps all other fields, including unknown ones. Pure.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import yaml
 
-from restow.crds.documents import NotYaml, load_objects
+from restow.crds.documents import NotYaml, load_documents, load_objects
 from restow.kube.resources import Object, qualified_name
-from restow.migrator.references.model import Reference, ReferenceKind, same_effect
 from restow.migrator.references.readers.mentions import object_name
-from restow.migrator.references.readers.ownerreferences import Owners
+from restow.migrator.references.readers.metadata import Owners
+from restow.migrator.references.reference import Reference, ReferenceKind, same_effect
 
 LARGEST_RELEASE: Final = 32 * 1024 * 1024
 """The most bytes of a release's JSON. A Secret holds up to 1 MiB of gzip, about 10 MiB of manifests."""
@@ -93,17 +99,8 @@ def read_release(obj: Object) -> Release | None:
     text = data.get("release") if isinstance(data, dict) else None
     if obj.get("type") not in (None, RELEASE_TYPE) or not isinstance(text, str):
         return None
-    return decode_release(text, secret=obj.get("type") == RELEASE_TYPE)
-
-
-def decode_release(text: str, *, secret: bool) -> Release:
-    """Return a release from its stored text.
-
-    Raises:
-        NoRelease: the text is not a release, or is too large.
-    """
     try:
-        return _release.decode(stored_json(text, secret=secret))
+        return _release.decode(stored_json(text, secret=obj.get("type") == RELEASE_TYPE))
     except RecursionError:
         raise NoRelease("it holds a release that is nested too deeply") from None
     except msgspec.MsgspecError:
@@ -207,3 +204,109 @@ def split_manifest(text: str) -> Iterator[tuple[int, str]]:
             yield line, document
         line += document.count("\n")
         start = end if found is None else found.end()
+
+
+_API_VERSION: Final = re.compile(r"^apiVersion:.*$", re.MULTILINE)
+_COMMENTS: Final = re.compile(r"\A(?:[ \t]*(?:---[^\n]*|#[^\n]*)?\n)*")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object in a release, with its text and the document in that text."""
+
+    place: int
+    document: int
+    content: dict[str, Any]
+
+
+class StoredRelease:
+    """A release as Helm stores it.
+
+    Args:
+        obj: the Secret or ConfigMap.
+
+    Raises:
+        NoRelease: the object contains no readable release.
+    """
+
+    def __init__(self, obj: Object) -> None:
+        self._secret = obj.get("type") == RELEASE_TYPE
+        try:
+            self._content: dict[str, Any] = msgspec.json.decode(
+                stored_json(obj["data"]["release"], secret=self._secret)
+            )
+        except (msgspec.MsgspecError, RecursionError, KeyError, TypeError):
+            raise NoRelease("it holds no release") from None
+        if not isinstance(self._content, dict):
+            raise NoRelease("it holds no release")
+
+    @property
+    def former(self) -> bool:
+        """Whether only a rollback reads this revision."""
+        info = self._content.get("info")
+        return isinstance(info, dict) and info.get("status") in FORMER_STATES
+
+    @property
+    def texts(self) -> list[str]:
+        """The manifest of the release, and the manifest of each hook."""
+        hooks = self._content.get("hooks") or []
+        return [str(each.get("manifest") or "") for each in (self._content, *hooks)]
+
+    def objects(self, owners: Owners) -> list[StoredObject]:
+        """Return the objects at a sought version that are separate documents."""
+        found = []
+        for place, text in enumerate(self.texts):
+            for number, (_line, document) in enumerate(split_manifest(text)):
+                if not any(api_version in document for api_version, _ in owners):
+                    continue
+                try:
+                    (content,) = load_documents(document)
+                except (NotYaml, ValueError):
+                    continue
+                if isinstance(content, dict) and (str(content.get("apiVersion")), str(content.get("kind"))) in owners:
+                    found.append(StoredObject(place, number, content))
+        return found
+
+    def rewritten(self, objects: Sequence[StoredObject], converted: Sequence[Object]) -> str:
+        """Return the text to store: the release with these objects in their converted form."""
+        texts = self.texts
+        changes = {
+            (each.place, each.document): (each.content, made) for each, made in zip(objects, converted, strict=True)
+        }
+        return self.with_texts(
+            [
+                "".join(
+                    _document(text, *changes[place, number]) if (place, number) in changes else text
+                    for number, text in _parts(whole)
+                )
+                for place, whole in enumerate(texts)
+            ]
+        )
+
+    def with_texts(self, texts: Sequence[str]) -> str:
+        """Return the text to store: the release with new manifests, its own first, then those of its hooks."""
+        manifest, *of_hooks = texts
+        hooks = self._content.get("hooks")
+        content = self._content | {"manifest": manifest}
+        if hooks:
+            content["hooks"] = [each | {"manifest": text} for each, text in zip(hooks, of_hooks, strict=True)]
+        text = base64.b64encode(gzip.compress(msgspec.json.encode(content), mtime=0))
+        return base64.b64encode(text).decode() if self._secret else text.decode()
+
+
+def _parts(text: str) -> list[tuple[int, str]]:
+    """Split a text into parts; a document has its number, and the text between documents has -1."""
+    parts, end = [], 0
+    for number, (_line, document) in enumerate(split_manifest(text)):
+        start = text.index(document, end)
+        parts += [(-1, text[end:start]), (number, document)]
+        end = start + len(document)
+    return [*parts, (-1, text[end:])]
+
+
+def _document(text: str, before: dict[str, Any], after: Object) -> str:
+    """Return a document with a new object; if nothing else differs, change only its apiVersion."""
+    if {**before, "apiVersion": ""} == {**after, "apiVersion": ""} and len(_API_VERSION.findall(text)) == 1:
+        return _API_VERSION.sub(f"apiVersion: {after['apiVersion']}", text)
+    head = _COMMENTS.match(text)
+    return (head[0] if head else "") + yaml.safe_dump(dict(after), sort_keys=False, allow_unicode=True)

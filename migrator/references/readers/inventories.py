@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from restow.kube.resources import Object, qualified_name
-from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 from restow.migrator.references.readers.mentions import Steps, object_name, pointer_of
+from restow.migrator.references.reference import Effect, Reference, ReferenceKind, SoughtVersion, same_effect
 
 Versions = Iterable[SoughtVersion]
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from restow.kube.resources import Object
-from restow.migrator.references.model import SoughtVersion
+from restow.migrator.references.reference import SoughtVersion
 
 Steps: TypeAlias = tuple[str | int, ...]
 """A place in an object: fields and indexes."""
@@ -208,8 +208,7 @@ def pointer_of(steps: Iterable[str | int]) -> str:
 
 def object_name(obj: Object) -> tuple[str, str]:
     """Return namespace and name of an object; empty if it has none."""
-    metadata = obj.get("metadata")
-    found = metadata if isinstance(metadata, dict) else {}
+    found = mapping(obj.get("metadata"))
     return str(found.get("namespace") or ""), str(found.get("name") or "")
 
 
@@ -223,7 +222,7 @@ def can_hold_mentions(schema: Mapping[str, Any] | None) -> bool:
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return True
     stack: list[tuple[str, Any]] = [
-        (name, node) for name, node in _map(schema.get("properties")).items() if name not in _OWN
+        (name, node) for name, node in mapping(schema.get("properties")).items() if name not in _OWN
     ]
     while stack:
         name, node = stack.pop()
@@ -231,7 +230,7 @@ def can_hold_mentions(schema: Mapping[str, Any] | None) -> bool:
             continue
         if node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-embedded-resource"):
             return True
-        fields, values = _map(node.get("properties")), node.get("additionalProperties")
+        fields, values = mapping(node.get("properties")), node.get("additionalProperties")
         if values is True or (_is_text(values) and not _LABELS.search(name)):
             return True
         if _has_fields(fields) or (_is_text(node) and _TEXT_FIELDS.match(name)):
@@ -252,5 +251,6 @@ def _is_text(node: Any) -> bool:
     return isinstance(each, dict) and each.get("type") == "string"
 
 
-def _map(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a value that is a JSON object; an empty one for any other."""
     return value if isinstance(value, dict) else {}

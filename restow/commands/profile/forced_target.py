@@ -52,7 +52,7 @@ def command(version: str, files: tuple[Path, ...], image: str | None, at: str | 
 
 def _kubernetes(spec: Object, version: str, now: datetime) -> dict[str, Any]:
     from restow.cloudprofile.objects import kubernetes_versions
-    from restow.cloudprofile.versions.kubernetesupdates import auto_target, due, forced_chain
+    from restow.cloudprofile.versions.updates import auto_target, due, forced_chain
 
     versions = kubernetes_versions(spec)
     why = due(versions, version, now, auto_update=False)
@@ -67,8 +67,8 @@ def _kubernetes(spec: Object, version: str, now: datetime) -> dict[str, Any]:
 
 
 def _image(profile: str, spec: Object, name: str, version: str, now: datetime) -> dict[str, Any]:
-    from restow.cloudprofile.maintenance.updates import image_due, image_target
     from restow.cloudprofile.objects import machine_images
+    from restow.cloudprofile.versions.updates import image_due, image_target
 
     image = next((each for each in machine_images(spec) if each.get("name") == name), None)
     if image is None:
@@ -85,7 +85,7 @@ def _image(profile: str, spec: Object, name: str, version: str, now: datetime) -
 
 
 def _chain(image: Object, name: str, version: str, now: datetime) -> tuple[list[str], str | None]:
-    from restow.cloudprofile.maintenance.updates import NoUpdateTarget, image_due, image_target
+    from restow.cloudprofile.versions.updates import NoUpdateTarget, image_due, image_target
 
     steps: list[str] = []
     is_due: Callable[[str], Any] = lambda current: image_due(  # noqa: E731 - a name for a long call

@@ -148,7 +148,7 @@ def offers(profiles: Sequence[Profile]) -> Iterator[tuple[Profile, Mapping[str, 
     Raises:
         InputError: the parent of a NamespacedCloudProfile is not in the manifests, or the two cannot be rendered.
     """
-    from restow.cloudprofile.profiles.defaults import defaulted
+    from restow.cloudprofile.capabilities import defaulted
 
     for profile in profiles:
         yield profile, defaulted(rendered(profile, profiles))

@@ -37,8 +37,7 @@ def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool
     restow profile manage -f cloudprofile.yaml --config policy.yaml
     restow profile manage -f cloudprofile.yaml --config policy.yaml --apply
     """
-    from restow.cloudprofile.management.config import InvalidConfiguration, read_configuration
-    from restow.cloudprofile.management.rules import manage
+    from restow.cloudprofile.management import InvalidConfiguration, manage, read_configuration
 
     profile = one(read_profiles(files), "CloudProfile")
     try:

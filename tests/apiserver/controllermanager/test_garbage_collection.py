@@ -12,8 +12,11 @@ import pytest
 
 from restow.kube.errors import NotFound
 from restow.kube.resources import CONFIG_MAPS
-from restow.migrator import Migration, Options, Readiness, ReferenceKind, move_references, read_crd
+from restow.migrator import Migration, Options, read_crd
 from restow.migrator import ready as ask_ready
+from restow.migrator.planning.ready import Readiness
+from restow.migrator.references.move import move_references
+from restow.migrator.references.reference import ReferenceKind
 from tests.apiserver.kind import Kind, until
 
 OLD, NEW = "v1alpha1", "v1beta1"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from restow.cloudprofile.admission.guard import GuardedStep
-from restow.cloudprofile.admission.responses import ALLOWED
+from restow.cloudprofile.admission.guard import ALLOWED, GuardedStep
 from restow.conversion.reviews.admission import (
     AdmissionRequest,
     AdmissionResponse,

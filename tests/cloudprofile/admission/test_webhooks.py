@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.admission import admission_steps
-from restow.cloudprofile.admission.responses import warned
+from restow.cloudprofile.admission.guard import warned
 from restow.cloudprofile.conversions import graph
 from restow.conversion.reviews.admission import (
     AdmissionRequest,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.controllers.index import ProfileIndex
-from restow.cloudprofile.controllers.maintenance import ShootMaintenance
-from restow.cloudprofile.controllers.writes import EventRecorder
+from restow.cloudprofile.controllers.reconcilers import EventRecorder, ShootMaintenance
 from restow.kube.clock import Clock
 from restow.kube.errors import Conflict, Unreachable
 from restow.kube.listwatch import Key

@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from restow.cloudprofile.controllers.index import ProfileIndex
-from restow.cloudprofile.controllers.management import ManagedVersions
-from restow.cloudprofile.controllers.writes import EventRecorder
+from restow.cloudprofile.controllers.reconcilers import EventRecorder, ManagedVersions
 from restow.cloudprofile.findings import refusal
-from restow.cloudprofile.management.config import KubernetesVersionManagement, VersionManagement
+from restow.cloudprofile.management import KubernetesVersionManagement, VersionManagement
 from restow.cloudprofile.profiles.admission import judge
 from restow.kube.clock import Clock
 from restow.kube.listwatch import Key
@@ -73,7 +72,7 @@ async def reconciled(memory: Memory, times: int = 1) -> dict[Key, int]:
     index, told = ProfileIndex(), {}
     recorder = EventRecorder(memory, "restow-version-management", "test", Clock(now=lambda: NOW))
     managed = ManagedVersions(
-        CONFIG,
+        config=CONFIG,
         applies=True,
         informer=memory,
         index=index,

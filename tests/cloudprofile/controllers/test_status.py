@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from restow.cloudprofile.controllers import status
+from restow.cloudprofile.controllers import reconcilers
 from restow.cloudprofile.controllers.index import ProfileIndex
-from restow.cloudprofile.controllers.writes import EventRecorder
+from restow.cloudprofile.controllers.reconcilers import EventRecorder
 from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE
 from restow.kube.clock import Clock
 from restow.kube.listwatch import Key
@@ -28,13 +28,13 @@ def test_the_status_of_a_large_profile_is_decided_aside(
 ) -> None:
     """Several large statuses in a row would block webhook requests until the API server gives up."""
     threads = []
-    decide = status.decide_namespaced_status
+    decide = reconcilers.decide_namespaced_status
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread())
         return decide(*arguments)
 
-    monkeypatch.setattr(status, "decide_namespaced_status", noted)
+    monkeypatch.setattr(reconcilers, "decide_namespaced_status", noted)
     listed = [{"version": f"1.{number}.0"} for number in range(versions)]
     child = {
         "apiVersion": "core.gardener.cloud/v1beta2",
@@ -48,8 +48,8 @@ def test_the_status_of_a_large_profile_is_decided_aside(
     stored = memory.held[place]
     parts = {name: value for name, value in stored.items() if name != "metadata"}
     index.namespaced.apply(Added(item("c", 1, "n", metadata=stored["metadata"], **parts)))
-    made = status.ProfileStatus(
-        NAMESPACED_CLOUD_PROFILE,
+    made = reconcilers.ProfileStatus(
+        kind=NAMESPACED_CLOUD_PROFILE,
         informer=memory,
         live=memory,
         index=index,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from restow.cloudprofile.maintenance.plan import maintain
-from restow.cloudprofile.maintenance.report import (
+from restow.cloudprofile.maintenance.plan import (
     MaintenanceReport,
     MaintenanceUpdate,
     events,
     last_maintenance,
+    maintain,
     messages,
     rejected,
     succeeded,

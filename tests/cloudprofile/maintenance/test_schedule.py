@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.cloudprofile.maintenance.plan import Maintenance, maintenance_patches, refused_status, withdrawal
-from restow.cloudprofile.maintenance.report import MaintenanceReport, MaintenanceUpdate
+from restow.cloudprofile.maintenance.plan import (
+    Maintenance,
+    MaintenanceReport,
+    MaintenanceUpdate,
+    maintenance_patches,
+    refused_status,
+    withdrawal,
+)
 from restow.cloudprofile.maintenance.schedule import annotations_without_request, schedule
 from restow.cloudprofile.shoots.window import window_of
 

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.cloudprofile.maintenance.plan import maintain
-from restow.cloudprofile.versions.kubernetesupdates import (
+from restow.cloudprofile.versions.lifecycle import Classification, classification_at
+from restow.cloudprofile.versions.semver import InvalidVersion, parse
+from restow.cloudprofile.versions.updates import (
     auto_target,
     consecutive_minor_target,
     due,
@@ -18,8 +20,6 @@ from restow.cloudprofile.versions.kubernetesupdates import (
     forced_target,
     gap_warnings,
 )
-from restow.cloudprofile.versions.lifecycle import Classification, classification_at
-from restow.cloudprofile.versions.semver import InvalidVersion, parse
 from tests.cloudprofile.cases import Case, load, now_of, params
 from tests.cloudprofile.requests import answer_to, kubernetes_kept, profile_with
 from tests.cloudprofile.served import GROUP, HUB, ApiServer

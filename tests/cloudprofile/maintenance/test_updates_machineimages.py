@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.cloudprofile.maintenance import updates as imageupdate
 from restow.cloudprofile.maintenance.plan import maintain
-from restow.cloudprofile.maintenance.updates import NoUpdateTarget, image_due, image_target
-from restow.cloudprofile.shoots.machineimages import fitting_versions
-from restow.cloudprofile.versions.candidates import candidates, highest, latest
+from restow.cloudprofile.shoots.machines import fitting_versions
+from restow.cloudprofile.versions import updates as imageupdate
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, parse
+from restow.cloudprofile.versions.updates import NoUpdateTarget, candidates, highest, image_due, image_target, latest
 from tests.cloudprofile.cases import Case, load, now_of, params
 from tests.cloudprofile.requests import answer_to, image_kept, image_versions_kept, kept_by_request, profile_with
 from tests.cloudprofile.served import GROUP, HUB, ApiServer

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from restow.cloudprofile.management.config import (
+from restow.cloudprofile.management import (
     InvalidConfiguration,
     KubernetesVersionManagement,
     MachineImageVersionManagement,
     VersionManagement,
+    manage,
     parse_duration,
     read_configuration,
 )
-from restow.cloudprofile.management.rules import manage
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time, stages
 from restow.cloudprofile.versions.semver import parse
 from tests.cloudprofile.cases import Case, load, now_of, params

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.controllers.index import ProfileIndex
-from restow.cloudprofile.controllers.status import ProfileStatus
-from restow.cloudprofile.controllers.writes import EventRecorder
+from restow.cloudprofile.controllers.reconcilers import EventRecorder, ProfileStatus
 from restow.cloudprofile.objects import NAMESPACED_CLOUD_PROFILE
 from restow.cloudprofile.profiles.reconciliation import FINALIZER, decide_finalizers
 from restow.kube.clock import Clock
@@ -47,7 +46,7 @@ def reconciled(case: Case, plural: str) -> tuple[Memory, float | None]:
         store.apply(Listed(tuple(item(found) for (of, _, _), found in memory.held.items() if of == name), "1"))
     index.shoots.apply(Listed(tuple(item(found) for (of, _, _), found in memory.held.items() if of == "shoots"), "1"))
     status = ProfileStatus(
-        _KINDS[plural],
+        kind=_KINDS[plural],
         informer=memory,
         live=memory,
         index=index,

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from restow.cloudprofile.capabilities import architectures_of, definitions_of, in_form_of, synchronise
+from restow.cloudprofile.capabilities import architectures_of, defaulted, definitions_of, in_form_of, synchronise
 from restow.cloudprofile.objects import by_name, expirable_versions, image_versions, kubernetes_versions, machine_images
-from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.profiles.rendering import render
 from tests.cloudprofile.strategies import profile_specs, project_specs
 

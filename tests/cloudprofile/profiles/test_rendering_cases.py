@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from restow.cloudprofile.capabilities import definitions_of, in_form_of
-from restow.cloudprofile.profiles.defaults import defaulted
+from restow.cloudprofile.capabilities import defaulted, definitions_of, in_form_of
 from restow.cloudprofile.profiles.reconciliation import decide_namespaced_status
 from tests.cloudprofile.cases import Case, load, now_of, params
 from tests.cloudprofile.requests import profile_with, written

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.cloudprofile.findings import FindingType
-from restow.cloudprofile.validation.supported import supported_once
+from restow.cloudprofile.validation.versions import supported_once
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time
 from tests.cloudprofile.served import GROUP, HUB, OLD, Answer, ApiServer
 from tests.cloudprofile.strategies import lifecycles, moments

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion.certificates import Bundle, BundleError
+from restow.conversion.certificates import Bundle
+from restow.conversion.certificates.wiring.clientconfig import BundleError
 
 CERTIFICATES = st.lists(st.binary(min_size=1, max_size=80), unique=True, max_size=5)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates import Bundle, Service, WiringRefused, plan_configuration
-from restow.conversion.certificates.wiring.configuration import bundles_of, is_alone_ours
+from restow.conversion.certificates import Bundle, Service, WiringRefused
+from restow.conversion.certificates.wiring.configuration import bundles_of, is_alone_ours, plan_configuration
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 
 Json = dict[str, Any]

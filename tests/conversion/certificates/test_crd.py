@@ -9,18 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion.certificates import (
-    Bundle,
-    Service,
-    Url,
-    Wiring,
-    WiringRefused,
+from restow.conversion.certificates import Bundle, Service, Url, Wiring, WiringRefused
+from restow.conversion.certificates.wiring.clientconfig import (
+    address_named,
     address_of,
     client_config,
-    plan_wiring,
+    is_named,
+    name_of,
 )
-from restow.conversion.certificates.wiring.clientconfig import address_named, is_named, name_of
-from restow.conversion.certificates.wiring.crd import merge_patch
+from restow.conversion.certificates.wiring.crd import merge_patch, plan_wiring
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.crds import Crd
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 
-from restow.conversion.certificates.need import WebhookNeed, webhook_need
+from restow.conversion.certificates.unwire import WebhookNeed, webhook_need
 from restow.crds import Crd
-from restow.kube import Reply, Resource
+from restow.kube import Reply, cluster
 from restow.kube.errors import NotFound, api_error
 from tests.apiserver.kind import Document, Kind
 from tests.memory.cluster import MemoryCluster, Request
@@ -25,12 +24,14 @@ class Converting(MemoryCluster):
 
     converts: Callable[[Document], object] = lambda _self, _found: None
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None, **more: Any) -> Reply:
+    async def send(self, request: cluster.Request) -> Reply:
         """Convert at the old version."""
-        found = (await super().get(resource, name, namespace, **more)).json()
-        if resource.version == OLD:
+        reply = await super().send(request)
+        if request.verb == "get" and request.resource is not None and request.resource.version == OLD:
+            found = reply.json()
             self.converts(found)
-        return Reply(json.dumps(found).encode())
+            return Reply(json.dumps(found).encode())
+        return reply
 
 
 class World:

@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from restow.conversion.certificates import NO_BUNDLE, Address, Bundle, NotAnswering, Service, Url, probe
+from restow.conversion.certificates import Bundle, NotAnswering, Service, Url
 from restow.conversion.certificates.ca.authority import Authority
-from restow.conversion.certificates.probe import probe_reviews
+from restow.conversion.certificates.probe import probe, probe_reviews
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address
 from restow.crds import Crd
 from tests.conversion.conformance.breakages import BREAKAGES, GOOD, crashing
 from tests.conversion.conformance.server import Reply, Served, served

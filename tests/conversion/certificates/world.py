@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from restow.conversion.certificates.ca.store import SECRETS
-from restow.kube import PatchType, Reply, Resource, Unreachable
+from restow.kube import PatchType, Reply, Resource
 from restow.kube.clock import Clock
-from restow.kube.errors import AlreadyExists, Conflict, NotFound
+from restow.kube.errors import AlreadyExists, Conflict, NotFound, Unreachable
 from restow.kube.resources import CRDS
 
 Json = dict[str, Any]

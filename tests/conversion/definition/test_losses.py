@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from restow.conversion import Registry, rules
-from restow.conversion.definition.losses import Loss, RuleLoss, rule_losses
+from restow.conversion.definition.losses import RuleLoss, rule_losses
+from restow.conversion.rules.model import Loss
 
 LOSSLESS, STASHED, DROPPED = Loss.LOSSLESS, Loss.STASHED, Loss.DROPPED
 AS_IT_IS = {"up": lambda value: value, "down": lambda value: value}

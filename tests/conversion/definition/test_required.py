@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from restow.conversion import DefinitionError, Graph, Registry, rules
-from restow.conversion.definition.losses import Loss, rule_losses
+from restow.conversion.definition.losses import rule_losses
 from restow.conversion.definition.missing import missing_where_made
 from restow.conversion.explain import explain
 from restow.conversion.explain.roundtrip import round_trips
 from restow.conversion.model.errors import Diagnostic
-from restow.conversion.rules.model import Default
+from restow.conversion.rules.model import Default, Loss
 from restow.conversion.testing import LawBroken, Laws
 from restow.crds import Crd
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, keyed, obj

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates import Address, Service, Url
+from restow.conversion.certificates import Service, Url
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.conversion.diagnosis import ProblemKind
 from restow.conversion.diagnosis.namespaces import unattributed
 from restow.conversion.diagnosis.problems import (

@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from restow.conversion.explain import FieldLinks
-from restow.conversion.manifests.document import comments
+from restow.conversion.manifests.document import comments, read
 from restow.conversion.manifests.edit import edit, rewrite
-from restow.conversion.manifests.reader import read
 from restow.conversion.model.values import same
 from tests.conversion.manifests.commented import Text, documents
 from tests.conversion.manifests.mutations import Told, mutated, rearranged

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.manifests.match import align
+from restow.conversion.manifests.edit import align
 
 A, B, C = {"name": "a", "x": 1}, {"name": "b", "x": 1}, {"name": "c", "x": 2}
 

@@ -15,20 +15,21 @@ from restow.conversion.operate.workers import Workers
 from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.cluster import Reply
+from restow.kube.cluster import Reply, Request
 from tests.conversion.operate.test_workers import revision
+from tests.memory.stub import StubCluster
 from tests.migrator import builders as b
 
 DEEP = b'{"metadata":{"name":"deep","namespace":"default"},"spec":' + b'{"a":' * 2_000 + b"1" + b"}" * 2_001
 
 
-class OnePage:
+class OnePage(StubCluster):
     """An API server with one page; counts the requests."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    async def list_page(self, *_arguments: Any, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
         """The page."""
         self.asked += 1
         return Reply(b'{"kind":"List","metadata":{"resourceVersion":"1"},"items":[' + DEEP + b"]}")
@@ -38,7 +39,7 @@ async def test_a_page_with_a_deep_object_is_requested_once() -> None:
     """Each such page, of up to a hundred objects, would be read and converted by the API server twice."""
     cluster = OnePage()
     rehearsal = Rehearsal(partial(_tried_here, Graph({})), [Crd.from_document(b.crd_document())])
-    await rehearsal.step(cast("Cluster", cluster))
+    await rehearsal.step(cluster)
     assert cluster.asked == 1
     assert rehearsal.done and rehearsal.message.startswith(
         "1 of 1 object failed: default/deep: it is nested too deeply"
@@ -62,17 +63,17 @@ class Killed(BaseException):
     """The process ended in the middle of the rehearsal."""
 
 
-class Killing:
+class Killing(StubCluster):
     """An API server at whose first page the process ends."""
 
-    async def list_page(self, *_arguments: Any, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
         """End the process."""
         raise Killed
 
 
 async def test_a_revision_that_ends_the_process_several_times_is_not_tried_again() -> None:
     """Each next leader would rehearse it, and end in the same way, so that nobody leads any more."""
-    cluster, found, records = cast("Cluster", Killing()), revision("widget"), Kept(cast("Cluster", None), "default")
+    cluster, found, records = Killing(), revision("widget"), Kept(cast("Cluster", None), "default")
     crds = found.targets()
 
     def leader() -> Rehearsals:
@@ -93,7 +94,7 @@ async def test_a_revision_that_ends_the_process_several_times_is_not_tried_again
 
 async def test_a_leader_that_ends_in_good_order_takes_its_marks_away() -> None:
     """Three rollouts in the middle of one long rehearsal would count as three deaths, and condemn good rules."""
-    cluster, found, records = cast("Cluster", Killing()), revision("widget"), Kept(cast("Cluster", None), "default")
+    cluster, found, records = Killing(), revision("widget"), Kept(cast("Cluster", None), "default")
     crds = found.targets()
     leader = Rehearsals(cluster, SYSTEM_CLOCK, records, Workers())
     with suppress(Killed):

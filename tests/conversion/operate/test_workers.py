@@ -16,9 +16,12 @@ from typing import Any
 import pytest
 
 from restow.conversion import ReviewError
+from restow.conversion.compile import graph as compile_graph
+from restow.conversion.compile.route import CompiledLeg, Leg, compile_leg
 from restow.conversion.operate import workers as module
+from restow.conversion.operate.gates import mistakes
 from restow.conversion.operate.revisions import Revision
-from restow.conversion.operate.workers import Workers, is_costly
+from restow.conversion.operate.workers import Workers, is_costly, servable
 from restow.conversion.server.conversion import GaveUp
 from restow.conversion.server.limits import Refusal
 from restow.crds import Crd
@@ -31,7 +34,7 @@ ENDLESS = "(?P<x>[ab]*[ab]*[ab]*)-"
 LONG = "a" * 1024
 
 
-def revision(name: str, up: str = "self + '!'") -> Revision:
+def revision(name: str, up: str = "self + '!'", rule: dict[str, Any] | None = None) -> Revision:
     """A revision of a kind whose spec.b of v1 is made of spec.a of v1beta1."""
     spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
@@ -48,7 +51,7 @@ def revision(name: str, up: str = "self + '!'") -> Revision:
         },
     }
     down = "self.substring(0, size(self) - 1)"
-    rule: dict[str, Any] = {"pair": {"spoke": "spec.a", "hub": "spec.b", "up": up, "down": down, "loses": "both"}}
+    rule = rule or {"pair": {"spoke": "spec.a", "hub": "spec.b", "up": up, "down": down, "loses": "both"}}
     if up == ENDLESS:
         rule = {"template": {"spoke": "spec.a", "hub": {"x": "spec.b"}, "pattern": up}}
     document = {
@@ -285,3 +288,33 @@ def test_only_kinds_with_something_costly_leave_the_process(up: str | None, cost
         rules["spec"]["spokes"] = [{"version": "v1beta1", "rules": [{"rename": {"spoke": "spec.a", "hub": "spec.b"}}]}]
         found = Revision(rules, found.crd, None, found.name, found.text)
     assert is_costly(found.graph()) is costly
+
+
+def test_only_routes_that_this_process_converts_by_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents with expressions, one after the other, would hold the interpreter while other kinds are converted."""
+    written: list[str] = []
+
+    def counted(leg: Leg) -> CompiledLeg:
+        written.append(leg.direction)
+        return compile_leg(leg)
+
+    monkeypatch.setattr(compile_graph, "compile_leg", counted)
+    costly = revision("widget")
+    document, crd = {**costly.rules}, costly.targets()[0]
+    assert mistakes(document, crd) == []
+    assert servable(costly).kind("example.dev", "Widget").keeps is False
+    assert written == []
+    plain = revision("widget", rule={"rename": {"spoke": "spec.a", "hub": "spec.b"}})
+    servable(plain)
+    assert written == ["up", "down"]
+
+
+async def test_a_kind_without_objects_is_compiled_in_a_rehearsal(pool: Pool) -> None:
+    """Rules that cannot be compiled would pass every gate, and then fail each conversion."""
+    rule: dict[str, Any] = {"pair": {"spoke": "a", "hub": "b", "up": "self", "down": "self"}}
+    for place in ["a"] * 14 + ["spec.a"]:
+        rule = {"each": {"spoke": place, "key": "name", "rules": [rule]}}
+    deep = revision("widget", rule=rule)
+    with pytest.raises(RuntimeError, match="a process for conversions failed with SyntaxError"):
+        await pool.workers.of("widgets.example.dev", deep.name, deep.body).tried([])
+    assert await pool.of("widget").tried([]) == []

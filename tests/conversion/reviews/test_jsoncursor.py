@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion.reviews.jsoncursor import WORKS, JsonCursor, NoJson
+from restow.conversion.reviews.conversion import WORKS, JsonCursor, NoJson
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

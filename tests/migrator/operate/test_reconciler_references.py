@@ -11,10 +11,11 @@ import pytest
 
 from restow.crds import Crd
 from restow.kube.clock import Clock
-from restow.kube.cluster import Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.errors import Forbidden
-from restow.migrator import FoundReferences, Migrator, NotLookedAt, sought
+from restow.migrator import Migrator, sought
 from restow.migrator.operate.references import NO_REFERENCES, ReferenceSearches, condition
+from restow.migrator.references.reference import FoundReferences, NotLookedAt
 from tests.memory.cluster import MemoryCluster
 from tests.migrator import builders as b
 from tests.migrator.references.found import WIDGETS, named_by, owned
@@ -69,10 +70,12 @@ class Closed(MemoryCluster):
 
     searches = 0
 
-    async def discover(self, path: str) -> Reply:
+    async def send(self, request: Request) -> Reply:
         """Refuse."""
-        self.searches += path == "/apis"
-        raise Forbidden(status=403, verb="get", target=path)
+        if request.resource is not None:
+            return await super().send(request)
+        self.searches += request.path == "/apis"
+        raise Forbidden(status=403, verb="get", target=request.path)
 
 
 def a_crd(plural: str, *versions: str) -> Crd:

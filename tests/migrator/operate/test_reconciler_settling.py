@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from restow.kube.clock import Clock
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.retry import Backoff
 from restow.migrator import Options
 from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
@@ -24,12 +22,10 @@ class Behind(MemoryCluster):
 
     behind = False
 
-    async def discover(self, path: str) -> Reply:
-        return Reply(b'{"kind": "APIResourceList", "resources": []}') if self.behind else await super().discover(path)
-
-    @asynccontextmanager
-    async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[Cluster]:
-        yield self
+    async def send(self, request: Request) -> Reply:
+        if self.behind and request.resource is None:
+            return Reply(b'{"kind": "APIResourceList", "resources": []}')
+        return await super().send(request)
 
 
 class Reconciling:

@@ -6,18 +6,15 @@ import gc
 import json
 import tracemalloc
 from collections import Counter
-from collections.abc import Mapping
 
 import pytest
 
-from restow.kube.cluster import Cluster, Reply
-from restow.kube.resources import Resource
-from restow.migrator.model.findings import PlanCheck, PlanFinding, PlanFindings
+from restow.kube.cluster import Cluster, Reply, Request
 from restow.migrator.model.options import Options, Phase
-from restow.migrator.model.report import Requests
-from restow.migrator.planning.plan import Measured, MigrationPlan
-from restow.migrator.planning.planner import plan
+from restow.migrator.model.report import PlanCheck, PlanFinding, PlanFindings, Requests
+from restow.migrator.planning.plan import Measured, MigrationPlan, plan
 from restow.migrator.requests.lostfields import LostFields
+from tests.memory.stub import StubCluster
 from tests.migrator import builders as b
 
 NOTHING: tuple[str, ...] = ()
@@ -173,7 +170,7 @@ def test_the_json_is_plain_and_sorted() -> None:
     assert found.warnings == ["mind"]
 
 
-class ManyObjects:
+class ManyObjects(StubCluster):
     """An API server with so many pages of two hundred objects each, and no right to anything but to list them."""
 
     host = "https://many.example.com"
@@ -181,10 +178,10 @@ class ManyObjects:
     def __init__(self, pages: int) -> None:
         self._pages = pages
 
-    async def list_page(
-        self, _resource: Resource, _namespace: str | None = None, *, params: Mapping[str, str], **_more: object
-    ) -> Reply:
-        number = int(params.get("continue", "0"))
+    async def send(self, request: Request) -> Reply:
+        if request.verb == "create":
+            return Reply(b'{"status": {"allowed": false}}')
+        number = int((request.params or {}).get("continue", "0"))
         entry = {"manager": "alice", "operation": "Apply", "apiVersion": "example.com/v1", "fieldsV1": {"f:spec": {}}}
         items = [
             {
@@ -201,16 +198,13 @@ class ManyObjects:
         token = str(number + 1) if number + 1 < self._pages else ""
         return Reply(json.dumps({"metadata": {"resourceVersion": "9", "continue": token}, "items": items}).encode())
 
-    async def create(self, *_asked: object, **_more: object) -> Reply:
-        return Reply(b'{"status": {"allowed": false}}')
-
 
 async def test_memory_does_not_grow_with_the_objects() -> None:
     """A plan of a hundred thousand objects runs in a small pod, too."""
     kept = b.crd(stored=("v1", "v2"))
     peaks = []
     for pages in (4, 4, 24):  # the first one fills caches
-        cluster: Cluster = ManyObjects(pages)  # type: ignore[assignment]
+        cluster = ManyObjects(pages)
         gc.collect()
         tracemalloc.start()
         found = await plan(cluster, kept, Options(), sample=50)

@@ -7,7 +7,7 @@ import pytest
 from restow.crds import Crd
 from restow.migrator.decide.proof import ANNOTATION, UNFINISHED
 from restow.migrator.planning.ready import Servers, judge
-from restow.migrator.references.model import FoundReferences, sought
+from restow.migrator.references.reference import FoundReferences, sought
 from tests.migrator import builders as b
 from tests.migrator.references.found import helm, named_by, owned
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from restow.crds import Crd
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.errors import NotFound
-from restow.kube.resources import Resource
-from restow.migrator import CrdState, CrdStatus, MigrationRefused, Options, crds_to_migrate, status
+from restow.migrator import MigrationRefused, Options, crds_to_migrate, status
+from restow.migrator.planning.status import CrdState, CrdStatus
+from tests.memory.stub import StubCluster
 from tests.migrator import builders as b
 
 NAME = "widgets.example.com"
@@ -21,20 +22,18 @@ RUNNING = {"Established": "True", "StorageMigrating": "True"}
 
 
 @dataclass
-class SomeCrds(Cluster):
+class SomeCrds(StubCluster):
     """A server that has these CRDs."""
 
     documents: Sequence[dict[str, Any]]
-    host: str = "https://server"  # type: ignore[misc]
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
+        if request.verb == "list":
+            return Reply(json.dumps({"items": self.documents, "metadata": {}}).encode())
         for document in self.documents:
-            if document["metadata"]["name"] == name:
+            if document["metadata"]["name"] == request.name:
                 return Reply(json.dumps(document).encode())
-        raise NotFound(status=404, verb="GET", target=name, message="not found")
-
-    async def list_page(self, resource: Resource, namespace: str | None = None, **_more: Any) -> Reply:
-        return Reply(json.dumps({"items": self.documents, "metadata": {}}).encode())
+        raise NotFound(status=404, verb="GET", target=request.target, message="not found")
 
 
 def named(name: str, **about: Any) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from restow.migrator import FoundReferences, NotLookedAt, Reference, SoughtVersion, sought
-from restow.migrator.references.model import ReferenceTally
+from restow.migrator import sought
 from restow.migrator.references.readers.helm import helm_references
 from restow.migrator.references.readers.mentions import Spellings
-from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator.references.readers.metadata import owner_references
+from restow.migrator.references.reference import FoundReferences, NotLookedAt, Reference, ReferenceTally, SoughtVersion
 from restow.migrator.requests.wire import Meta, object_decoder
 from tests.migrator import builders as b
 

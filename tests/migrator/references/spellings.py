@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from restow.migrator import Reference
+from restow.migrator.references.reference import Reference
 
 TEXT = {"type": "string"}
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from restow.migrator import file_references
+from restow.migrator.references.readers.files import file_references
 from tests.migrator.references.found import OTHER, OWNERS, WIDGET
 
 CHART = """\

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from restow.migrator import ReferenceKind
 from restow.migrator.references.readers.inventories import INVENTORIES, inventory_references
 from restow.migrator.references.readers.typed import typed_references
+from restow.migrator.references.reference import ReferenceKind
 from tests.migrator.references.found import SPELLINGS, WIDGETS
 
 FLUX = "kustomizations.kustomize.toolkit.fluxcd.io"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator import Reference
 from restow.migrator.references.readers.mentions import Spelling, Spellings, can_hold_mentions
 from restow.migrator.references.readers.typed import typed_references
+from restow.migrator.references.reference import Reference
 from tests.migrator.references.found import SPELLINGS, WIDGETS
 from tests.migrator.references.spellings import CASES, Case, blocks, moved
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from restow.crds import Crd
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Cluster, Reply, Request
 from restow.kube.errors import KubeError, Unreachable
 from restow.kube.resources import CRDS
 from restow.kube.retry import RetryingCluster
@@ -42,7 +42,7 @@ class Gone(MemoryCluster):
         super().__init__()
         self.host = host
 
-    async def get(self, *_given: Any, **_more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
         await asyncio.sleep(0)
         msg = "the connection was refused"
         raise Unreachable(msg)
@@ -95,17 +95,16 @@ class _Restarted(MemoryCluster):
         self.host = host
         self._world = world
 
-    async def get(self, *given: Any, **more: Any) -> Reply:
+    async def send(self, request: Request) -> Reply:
+        if request.resource is None:
+            return await self._world.send(request)
         self._world.asked += 1
         if not self._world.up:
             msg = "the connection was refused"
             raise Unreachable(msg)
-        found = (await self._world.get(*given, **more)).json()
+        found = (await self._world.send(request)).json()
         found["metadata"]["generation"] -= self._world.behind
         return Reply(json.dumps(found).encode())
-
-    async def discover(self, path: str) -> Reply:
-        return await self._world.discover(path)
 
 
 async def test_a_server_that_comes_back_is_looked_at_again() -> None:
@@ -170,14 +169,9 @@ class Shapeless(Several):
         self._verb = verb
         self._body = body
 
-    async def get(self, *given: Any, **more: Any) -> Reply:
-        return Reply(self._body) if self._verb == "get" else await super().get(*given, **more)
-
-    async def discover(self, path: str) -> Reply:
-        return Reply(self._body) if self._verb == "discover" else await super().discover(path)
-
-    async def list_page(self, *given: Any, **more: Any) -> Reply:
-        return Reply(self._body) if self._verb == "list" else await super().list_page(*given, **more)
+    async def send(self, request: Request) -> Reply:
+        verb = request.verb if request.resource is not None else "discover"
+        return Reply(self._body) if verb == self._verb else await super().send(request)
 
 
 @pytest.mark.parametrize("verb", ["get", "discover", "list"])

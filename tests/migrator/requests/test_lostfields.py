@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from restow.crds import Crd
-from restow.migrator.requests.lister import Item
+from restow.migrator.requests.lister import ListedPage
 from restow.migrator.requests.lostfields import MOST_PATHS, LostFields, find_lost_fields
 from restow.migrator.requests.wire import Meta
 from tests.migrator import builders as b
@@ -24,12 +24,13 @@ async def lost(crd: Crd, *specs: dict[str, object]) -> tuple[LostFields, list[st
     """What would be lost of objects with these specs, and at which versions they were read."""
     asked: list[str] = []
 
-    async def objects_at(version: str) -> AsyncIterator[Item]:
+    async def pages_at(version: str) -> AsyncIterator[ListedPage]:
         asked.append(version)
         for number, spec in enumerate(specs):
-            yield Meta(f"w{number}", str(number), "7", "default"), {"apiVersion": f"x/{version}", "spec": spec}
+            meta = Meta(f"w{number}", str(number), "7", "default")
+            yield ListedPage([(meta, {"apiVersion": f"x/{version}", "spec": spec})], None)
 
-    return await find_lost_fields(crd, objects_at), asked
+    return await find_lost_fields(crd, pages_at), asked
 
 
 @pytest.mark.parametrize(

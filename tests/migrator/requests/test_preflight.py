@@ -10,8 +10,7 @@ from restow.crds import Crd
 from restow.kube.errors import api_error
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.model.options import Options, Phase
-from restow.migrator.requests.lister import FailedPage, ListFailed
-from restow.migrator.requests.listfailure import explain_list_failure, help_to_list
+from restow.migrator.requests.lister import FailedPage, ListFailed, explain_list_failure, help_to_list
 from restow.migrator.requests.passes import page_size
 from restow.migrator.requests.preflight import of_missing, permissions, refusal
 from tests.memory.cluster import MemoryCluster

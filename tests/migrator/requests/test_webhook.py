@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,10 +17,11 @@ from restow.crds import Crd
 from restow.kube.cluster import Reply
 from restow.kube.resources import Resource
 from restow.migrator.model.converter import ConverterDown, Unconverted
+from restow.migrator.model.options import Options
 from restow.migrator.model.report import Requests
 from restow.migrator.requests import webhook
-from restow.migrator.requests.stop import RunStop
-from restow.migrator.requests.webhook import webhook_converter
+from restow.migrator.requests.environment import Environment, RunStop
+from restow.migrator.requests.webhook import open_converter
 from tests.migrator import builders as b
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -66,15 +68,16 @@ async def convert(
     config: dict[str, Any], url: str | None = None, requests: Requests | None = None, server: ApiServer | None = None
 ) -> Any:
     """Convert one object through the CRD's webhook, without any wait."""
-    async with webhook_converter(
-        crd(config),
+    environment = Environment(
         server or ApiServer(),  # type: ignore[arg-type]
-        url=url,
-        stop=RunStop(),
-        jitter=lambda _seconds: 0.0,
-        chance=random.Random(1),
-        requests=requests or Requests(),
-    ) as converter:
+        RunStop(),
+        time.monotonic,
+        random.Random(1),
+        longest_wait=0.0,
+        longest_patience_s=0.0,
+    )
+    options = Options(conversion_url=url)
+    async with open_converter(None, environment, crd(config), options, requests or Requests()) as converter:
         return (await converter.convert([OBJECT], V2))[0]
 
 

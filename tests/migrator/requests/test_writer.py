@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,21 +10,21 @@ import msgspec
 import pytest
 
 from restow.crds import Crd
-from restow.kube.cluster import Cluster, PatchType, Reply
+from restow.kube.cluster import PatchType, Reply, Request
 from restow.kube.errors import ServerError, Unreachable
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import CRDS
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.decide.premise import Premise
 from restow.migrator.model.converter import Answer
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
-from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.environment import Environment, RunStop
 from restow.migrator.requests.premisecheck import PremiseCheck, Unconfirmed
-from restow.migrator.requests.stop import RunStop
 from restow.migrator.requests.translator import Translator
 from restow.migrator.requests.wire import Meta
 from restow.migrator.requests.writer import ObjectWriter, _lost_owners
+from tests.memory.stub import StubCluster
 from tests.migrator import builders as b
 from tests.migrator.builders import entry, fields_of
 
@@ -51,7 +51,7 @@ _decoder = msgspec.json.Decoder(_Sent)
 
 
 @dataclass
-class Server(Cluster):
+class Server(StubCluster):
     """Objects of one kind, of which it knows the managedFields only.
 
     Attributes:
@@ -63,38 +63,28 @@ class Server(Cluster):
     stored: dict[str, tuple[ManagedFieldsEntry, ...]]
     does: Does = lambda _name, _sent: None
     sent: list[tuple[str, PatchType, tuple[str, ...]]] = field(default_factory=list)
-    host: str = "https://server"  # type: ignore[misc]
     _revision: int = 1
 
     def meta(self, name: str) -> Meta:
         """The metadata of an object as a list has it."""
         return Meta(name=name, uid=name, resource_version=str(self._revision), managed_fields=self.stored[name])
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None, **_more: Any) -> Reply:
-        if resource == CRDS:
+    async def send(self, request: Request) -> Reply:
+        if request.resource == CRDS:  # a read, or the token of the run
             return Reply(msgspec.json.encode(b.crd_document()))
-        return Reply(msgspec.json.encode({"metadata": self.meta(name), "spec": {"size": 1}}))
+        assert request.name is not None
+        if request.verb == "patch":
+            self._patch(request.name, request)
+        return Reply(msgspec.json.encode({"metadata": self.meta(request.name), "spec": {"size": 1}}))
 
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        patch_type: PatchType,
-        params: Mapping[str, str] | None = None,
-        **_more: Any,
-    ) -> Reply:
-        if resource == CRDS:  # the token of the run
-            return Reply(msgspec.json.encode(b.crd_document()))
-        named = _decoder.decode(body).metadata.managed_fields
+    def _patch(self, name: str, request: Request) -> None:
+        assert request.body is not None and request.patch_type is not None
+        named = _decoder.decode(request.body).metadata.managed_fields
         sent = None if named is None else tuple(each for each in named if each.manager)  # [{}] resets the list
-        self.sent.append((name, patch_type, tuple(each.manager for each in sent or ())))
+        self.sent.append((name, request.patch_type, tuple(each.manager for each in sent or ())))
         self._revision += 1
         done = self.does(name, sent)
         self.stored[name] = done if done is not None else sent if sent is not None else self.stored[name]
-        return await self.get(resource, name)
 
 
 def shown(entries: tuple[ManagedFieldsEntry, ...]) -> list[tuple[str, str, Any]]:
@@ -117,18 +107,9 @@ def writer(
     rules = entry_policies(crd, Options())
     translator = Translator(NoConverter(), rules, report)
     clock = iter(range(10_000)).__next__
-    return ObjectWriter(
-        server,
-        crd,
-        rules,
-        report,
-        translator=translator,
-        check=PremiseCheck(server, Premise(crd), unconfirmed),
-        limiter=Limiter(concurrency=1, rate=None, clock=clock),
-        stop=RunStop(clock=clock),
-        clock=clock,
-        jitter=lambda _seconds: 0.0,
-    )
+    environment = Environment(server, RunStop(clock=clock), clock, longest_wait=0.0)
+    check = PremiseCheck(server, Premise(crd), unconfirmed)
+    return ObjectWriter(environment, rules, Options(concurrency=1), report, translator=translator, check=check)
 
 
 async def test_a_default_that_was_learnt_is_applied_before_the_next_patch() -> None:
@@ -189,9 +170,9 @@ async def test_owners_that_were_lost_while_the_crd_changed_are_kept_in_mind() ->
     """The object would be left without owners: they are not restored by the schema of before, and by no other."""
 
     class Changed(Server):
-        async def get(self, resource: Resource, name: str, namespace: str | None = None, **more: Any) -> Reply:
-            if resource != CRDS:
-                return await super().get(resource, name, namespace, **more)
+        async def send(self, request: Request) -> Reply:
+            if request.resource != CRDS or request.verb != "get":
+                return await super().send(request)
             document = b.crd_document(webhook=True, generation=2)
             return Reply(msgspec.json.encode(document | {"metadata": document["metadata"] | {"resourceVersion": "9"}}))
 
@@ -206,7 +187,9 @@ async def test_a_write_that_a_restore_of_etcd_undid_is_left_alone(listed: str) -
     """Each such object would be tried for minutes, and then the run would say that the API server is out of reach."""
 
     class Restored(Server):
-        async def list_page(self, *_given: Any, **_more: Any) -> Reply:
+        async def send(self, request: Request) -> Reply:
+            if request.verb != "list":
+                return await super().send(request)
             lists.append(1)
             if listed == "504":
                 message = "Too large resource version: 520, current: 400"

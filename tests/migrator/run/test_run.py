@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from restow.crds import Crd
+from restow.kube import cluster
 from restow.kube.cluster import Reply
 from restow.kube.errors import BadReply, Conflict, TooManyRequests, Unreachable
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, Migration, Options, Shard
 from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.requests.lostowners import LostOwners
 from restow.migrator.run import run as run_module
-from restow.migrator.run.sharding import ShardRun
+from restow.migrator.run.shards import ShardRun
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
 from tests.kube.conftest import RunInVirtualTime
 from tests.memory.cluster import MemoryCluster, Request
@@ -317,16 +318,17 @@ async def test_a_success_that_is_no_list_proves_nothing(
     memory: MemoryCluster, kind: Kind, answer: dict[str, Any], first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer of a proxy that decodes as the end of a list would prove that nothing is left to store."""
-    listed, pages = memory.list_page, 0
+    send, pages = memory.send, 0
 
-    async def answered(resource: Resource, *given: Any, **more: Any) -> Reply:
+    async def answered(request: cluster.Request) -> Reply:
         nonlocal pages
-        pages += resource.plural == kind.plural
-        if pages < first or resource.plural != kind.plural:
-            return await listed(resource, *given, **more)
+        is_page = request.verb == "list" and request.resource is not None and request.resource.plural == kind.plural
+        pages += is_page
+        if pages < first or not is_page:
+            return await send(request)
         return Reply(json.dumps(answer).encode())
 
-    monkeypatch.setattr(memory, "list_page", answered)
+    monkeypatch.setattr(memory, "send", answered)
     report = await migrate(memory, kind, patience_s=0.0)
     assert not report.pruned and report.unfinished and report.unreachable and not report.proof, report.to_json()
     assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
@@ -338,16 +340,15 @@ async def test_a_success_that_is_no_crd_is_an_outage(
     memory: MemoryCluster, kind: Kind, answer: Any, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One answer of a proxy would refuse the CRD for good, which ends a Job, or end the run with a traceback."""
-    read, reads = memory.get, 0
+    send, reads = memory.send, 0
 
-    async def answered(resource: Resource, *given: Any, **more: Any) -> Reply:
+    async def answered(request: cluster.Request) -> Reply:
         nonlocal reads
-        reads += resource == CRDS
-        if reads == number and resource == CRDS:
-            return Reply(json.dumps(answer).encode())
-        return await read(resource, *given, **more)
+        is_read = request.verb == "get" and request.resource == CRDS
+        reads += is_read
+        return Reply(json.dumps(answer).encode()) if is_read and reads == number else await send(request)
 
-    monkeypatch.setattr(memory, "get", answered)
+    monkeypatch.setattr(memory, "send", answered)
     if number <= 2 or isinstance(answer, list) or "metadata" not in answer:
         with pytest.raises(BadReply) as raised:  # before the first object: exit code 4, and a Job tries again
             await migrate(memory, kind)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from restow.kube import cluster
 from restow.kube.cluster import Cluster, Reply
 from restow.kube.errors import Conflict, Unreachable
 from restow.kube.resources import CRDS
@@ -208,17 +209,16 @@ class Absent(MemoryCluster):
         self.host = host
         self._world = world
 
-    async def get(self, *given: Any, **more: Any) -> Reply:
+    async def send(self, request: cluster.Request) -> Reply:
+        if request.resource is None:
+            return await self._world.send(request)
         if self._world.behind is None:
             msg = "the connection was refused"
             raise Unreachable(msg)
-        found = (await self._world.get(*given, **more)).json()
+        found = (await self._world.send(request)).json()
         found["metadata"]["generation"] -= self._world.behind
         self._world.behind = 0
         return Reply(json.dumps(found).encode())
-
-    async def discover(self, path: str) -> Reply:
-        return await self._world.discover(path)
 
 
 class WithAnother(Restorable):

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from restow.crds import Crd
-from restow.kube.cluster import Reply
+from restow.kube.cluster import Reply, Request
 from restow.kube.errors import NotFound
-from restow.kube.resources import CRDS, Resource
-from restow.migrator import CrdReport, MigrationResult, Moment, Options, Phase, migrate, prune
+from restow.kube.resources import CRDS
+from restow.migrator import CrdReport, Options, Phase, migrate, prune
+from restow.migrator.model.callbacks import Moment
+from restow.migrator.model.report import MigrationResult
 from tests.migrator import builders as b
-from tests.migrator.run.test_prune import OneCrd
+from tests.migrator.run.test_end import OneCrd
 
 NAME = "widgets.example.com"
 
@@ -21,13 +23,12 @@ NAME = "widgets.example.com"
 class Proved(OneCrd):
     """A server whose one CRD carries the proof of a complete run; it has no objects to list."""
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None, **more: Any) -> Reply:
-        if (resource, name) != (CRDS, NAME):
-            raise NotFound(status=404, verb="GET", target=name, message="not found")
-        return await super().get(resource, name, namespace, **more)
-
-    async def create(self, *_arguments: Any, **_more: Any) -> Reply:
-        return Reply(json.dumps({"status": {"allowed": True}}).encode())
+    async def send(self, request: Request) -> Reply:
+        if request.verb == "create":
+            return Reply(json.dumps({"status": {"allowed": True}}).encode())
+        if request.verb == "get" and request.resource is not None and (request.resource, request.name) != (CRDS, NAME):
+            raise NotFound(status=404, verb="GET", target=request.target, message="not found")
+        return await super().send(request)
 
 
 def proved(options: Options) -> Proved:

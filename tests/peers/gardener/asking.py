@@ -1,4 +1,4 @@
-"""Gardener's own code, asked about profiles and Shoots: the program below ``program/``, built once, one for a process.
+"""Gardener's own code, asked about profiles and Shoots: the program below ``program/``, or its recording.
 
 The program answers at any time, to the nanosecond: see its ``main.go``. Objects are Gardener's, at v1beta1, where a
 version may have a ``lifecycle`` if the feature gate VersionClassificationLifecycle is on.
@@ -7,15 +7,14 @@ version may have a ``lifecycle`` if the feature gate VersionClassificationLifecy
 from __future__ import annotations
 
 import atexit
-import json
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tests.peers.oracle import Project, installed
+from tests.peers.building import Project
+from tests.peers.recordings import program
 
 __all__ = ["GARDENER", "Gardener", "Panicked", "gardener"]
 
@@ -28,43 +27,28 @@ class Panicked(AssertionError):
 
 
 class Gardener:
-    """The running program."""
+    """What answers as Gardener does."""
 
-    def __init__(self, program: Path) -> None:
-        self._process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self) -> None:
+        self._program = program(GARDENER)
+        atexit.register(self._program.close)
 
     def ask(self, function: str, given: Mapping[str, Any], now: datetime, *, gate: bool = True) -> Any:
         """Return what a function answers at a time (2000 or later).
 
         Raises:
             Panicked: Gardener's code panicked.
-            AssertionError: the program cannot make sense of what is given.
+            AssertionError: the program cannot make sense of what is given, or no recording has the question.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         asked = {"ask": function, "now": now.astimezone(UTC).isoformat(), "gate": gate, "input": given}
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"Gardener's program ended with status {self._process.wait()}."
-        said = json.loads(line)
+        said = self._program.ask(asked)
         if "panic" in said:
             raise Panicked(said["panic"])
         assert "error" not in said, said
         return said.get("answer")
 
-    def close(self) -> None:
-        """End the program."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
 
 @cache
 def gardener() -> Gardener:
-    """Return the program, started on first use and ended with the process."""
-    program = Gardener(installed(GARDENER) / "oracle")
-    atexit.register(program.close)
-    return program
+    """Return the one of this process."""
+    return Gardener()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from restow.cloudprofile.profiles.defaults import defaulted
+from restow.cloudprofile.capabilities import defaulted
 from tests.cloudprofile.served import Answer, decoded
 from tests.peers.gardener import ours
 from tests.peers.gardener.asking import Gardener

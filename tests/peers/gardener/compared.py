@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from restow.cloudprofile.capabilities import fill_architectures
+from restow.cloudprofile.capabilities import defaulted, fill_architectures
 from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images
-from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.versions.semver import parse
 from tests.cloudprofile.served import Answer
 from tests.peers.gardener import ours

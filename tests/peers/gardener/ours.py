@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.maintenance.plan import maintain
 from restow.cloudprofile.maintenance.schedule import InvalidWindow, window_of
-from restow.cloudprofile.maintenance.updates import NoUpdateTarget, image_target
 from restow.cloudprofile.objects import CLOUD_PROFILE, Object, ProfileReference, profile_of, spec_of
-from restow.cloudprofile.profiles.defaults import defaulted
 from restow.cloudprofile.profiles.rendering import render
 from restow.cloudprofile.shoots.profile import offering
-from restow.cloudprofile.versions.kubernetesupdates import auto_target, consecutive_minor_target
 from restow.cloudprofile.versions.lifecycle import next_transition_of, status_of
+from restow.cloudprofile.versions.updates import NoUpdateTarget, auto_target, consecutive_minor_target, image_target
 from tests.cloudprofile.served import HUB, Answer, ApiServer, at_version, schema_findings, schema_of
 
 __all__ = ["lifecycle", "maintained", "merged", "reasons", "sent", "targets", "travelling", "window"]

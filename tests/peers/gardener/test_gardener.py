@@ -1,13 +1,11 @@
-"""Gardener itself as the oracle: what its own compiled code says of profiles and Shoots, restow says."""
+"""Gardener itself as the oracle: what its own code says of profiles and Shoots, restow says."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 
 from tests.peers.gardener.asking import gardener
 from tests.peers.gardener.changes import (
@@ -21,38 +19,33 @@ from tests.peers.gardener.changes import (
 from tests.peers.gardener.compared import Scenario, differences
 from tests.peers.gardener.drawn import scenarios
 from tests.peers.gardener.drawnchanges import change_scenarios, move_scenarios, project_scenarios
+from tests.peers.gardener.draws import judging
 from tests.peers.gardener.rows import ROWS
 
 PAGE = Path(__file__).parents[3] / "docs" / "cloudprofile.md"
-DRAWS = 10_000 if os.environ.get("RESTOW_HYPOTHESIS_PROFILE") == "nightly" else 300
-"""Each asks every function of its test."""
 
-pytestmark = pytest.mark.timeout(3600)  # the first time, Gardener is compiled
+pytestmark = pytest.mark.timeout(3600)  # make peers compiles Gardener
 
 
-@settings(max_examples=DRAWS)
-@given(scenarios())
+@judging(Scenario, scenarios())
 def test_says_what_gardener_says(asked: Scenario) -> None:
     """Whoever comes from Gardener would meet other rules, and no page would tell."""
     assert list(differences(gardener(), asked)) == []
 
 
-@settings(max_examples=DRAWS)
-@given(change_scenarios())
+@judging(ChangeScenario, change_scenarios())
 def test_judges_changes_as_gardener_does(asked: ChangeScenario) -> None:
     """A change would be refused here that Gardener admits, or what Gardener keeps for its users would be withdrawn."""
     assert list(change_differences(gardener(), asked)) == []
 
 
-@settings(max_examples=DRAWS)
-@given(project_scenarios())
+@judging(ProjectScenario, project_scenarios())
 def test_judges_changes_of_projects_as_gardener_does(asked: ProjectScenario) -> None:
     """A project's profile would be rendered otherwise, or its change refused where Gardener admits it."""
     assert list(project_differences(gardener(), asked)) == []
 
 
-@settings(max_examples=DRAWS)
-@given(move_scenarios())
+@judging(MoveScenario, move_scenarios())
 def test_lets_shoots_move_as_gardener_does(asked: MoveScenario) -> None:
     """A Shoot would be held in its profile where Gardener lets it move, or get into a foreign one."""
     assert list(move_differences(gardener(), asked)) == []

@@ -13,11 +13,12 @@ import yaml
 
 from restow.conversion.operate.overview import RulesOverview
 from restow.crds import Crd
-from restow.migrator import FoundReferences, NotLookedAt, ReferenceTally, may_be_stored, sought
+from restow.migrator import may_be_stored, sought
 from restow.migrator.decide.proof import ANNOTATION, proof_of_run
 from restow.migrator.model.options import Options
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
-from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator.references.readers.metadata import owner_references
+from restow.migrator.references.reference import FoundReferences, NotLookedAt, ReferenceTally
 from restow.migrator.requests.wire import object_decoder
 from restow.migrator.timeline import check, observe, parse_policy, schedule
 from restow.report import PolicyPlan, ReportDocument, RunReport, parse_run

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from restow.migrator import CrdReport, MigrationReport, ObjectFailure
+from restow.migrator import CrdReport, MigrationReport
+from restow.migrator.model.report import ObjectFailure
 from restow.report import RunError, parse_run
 from restow.report.run import MOST_FAILURES
 from tests.restow.report.sample import run_json

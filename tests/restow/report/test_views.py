@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from restow.migrator import FoundReferences, sought
+from restow.migrator import sought
+from restow.migrator.references.reference import FoundReferences
 from restow.report.model import ReportDocument, State, VersionRow
 from restow.report.views import MOST_OWNERS, remarks, view
 from tests.restow.report.sample import NOW, STEP, crd, named_by, tally

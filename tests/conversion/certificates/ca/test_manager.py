@@ -18,7 +18,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import verification
 
-from restow.conversion.certificates import Address, Bundle, NotAnswering, Service, bundle_of
+from restow.conversion.certificates import Bundle, NotAnswering, Service
 from restow.conversion.certificates.ca import (
     CertificateDetails,
     CertificateError,
@@ -28,6 +28,8 @@ from restow.conversion.certificates.ca import (
 )
 from restow.conversion.certificates.ca.authority import LeafCertificate
 from restow.conversion.certificates.ca.store import installed, trust_of
+from restow.conversion.certificates.wiring.clientconfig import Address
+from restow.conversion.certificates.wiring.crd import bundle_of
 from restow.conversion.model.errors import WiringProblem
 from restow.crds import Crd
 from restow.kube import KubeError

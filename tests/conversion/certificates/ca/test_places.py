@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates import Address, Bundle, Service
+from restow.conversion.certificates import Bundle, Service
 from restow.conversion.certificates.ca import Certificates
+from restow.conversion.certificates.wiring.clientconfig import Address
 from restow.crds import Crd
 from restow.kube import Reply, Resource
 from restow.kube.listwatch import Selection
@@ -90,7 +91,7 @@ async def answers(_crd: Crd, _address: Address, _bundle: Bundle) -> None:
 async def world(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """With all CRDs."""
     made = Watched(*NAMES)
-    monkeypatch.setattr("restow.conversion.certificates.ca.places.watch", made.watch)
+    monkeypatch.setattr("restow.conversion.certificates.ca.keeper.watch", made.watch)
     return made
 
 

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from restow.conversion.certificates import NO_BUNDLE, Bundle
+from restow.conversion.certificates import Bundle
 from restow.conversion.certificates.ca import Lifetimes
 from restow.conversion.certificates.ca.authority import Authority, LeafCertificate, Trust
 from restow.conversion.certificates.ca.rotation import ObservedBundle, RotationDecision, RotationStep, decide
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)

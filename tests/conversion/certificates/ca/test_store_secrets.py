@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates import NO_BUNDLE, Bundle
+from restow.conversion.certificates import Bundle
 from restow.conversion.certificates.ca.authority import Authority, CertificateError, LeafCertificate, Trust
 from restow.conversion.certificates.ca.store import leaf_data, leaf_of, secret, trust_data, trust_of
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 ONE, TWO = (Authority.create(name, now=NOW, valid_for=timedelta(days=9)) for name in ("one", "two"))

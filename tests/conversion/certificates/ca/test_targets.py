@@ -13,16 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from restow.conversion.certificates import (
-    Address,
-    Bundle,
-    NotAnswering,
-    Service,
-    Url,
-    bundle_of,
-    refusal_name,
-    stash_name,
-)
+from restow.conversion.certificates import Bundle, NotAnswering, Service, Url
 from restow.conversion.certificates.ca import (
     CertificateDetails,
     CertificateError,
@@ -33,6 +24,9 @@ from restow.conversion.certificates.ca import (
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import SECRETS, trust_of
 from restow.conversion.certificates.ca.targets import WriteConflict
+from restow.conversion.certificates.wiring.clientconfig import Address
+from restow.conversion.certificates.wiring.crd import bundle_of
+from restow.conversion.certificates.wiring.documents import refusal_name, stash_name
 from restow.conversion.model.errors import WiringProblem
 from restow.crds import Crd
 from restow.kube import Reply, Resource

@@ -1,0 +1,300 @@
+"""Edits of clients of v1beta1, which do not see all of a profile: what stays, and what they are warned of. Pure.
+
+An early ``expirationDate`` displaces stages, which come back when it is later or gone. A client of v1beta1 can give a
+version a date, and stages that would start after the date contradict it. GEP-32 resolves a contradiction for as long
+as it lasts and forgets nothing. So the stages leave the lifecycle, and the stash keeps them in a section of its own,
+by version: ``{"of": lifecycle, "stages": […]}``. They count while the version has the lifecycle that the edit left, so
+a client of v1beta2 that changes the lifecycle discards them.
+
+Admission calls this at the hub, because it has the lifecycle before and after the edit. Conversions pass the section
+on.
+
+A client of v1beta1 may leave versions out of a profile without having seen them. v1beta1 hides a version until the
+status says that it has begun. A client that read a list before that does not know the version, and neither does a file
+that was written from the list. Each way of writing that replaces a list removes the version: a merge patch, a JSON
+patch, a replacement, ``kubectl apply``. A request does not show what its client has read, or when: after a merge
+patch, the object has the stash and the resourceVersion of the stored one. So the rule asks only the stored object and
+the clock:
+
+- a version that v1beta1 shows from its beginning is removed, because every client has seen it;
+- a version that v1beta1 can have hidden stays until it has expired and is shown as such. Only then does a client of
+  v1beta1 remove it;
+- if its whole image is removed, only a version that can be used stays, and its image with it. The client has seen the
+  image.
+
+v1beta1 can hide a version of which no stage but ``unavailable`` lacks a start. It can hide an override if that is also
+true of the rendered version.
+
+Warnings for clients of v1beta1 whose edit has another effect on a lifecycle than they may expect.
+
+Only conversion decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and it cannot report that;
+an admission step can. The step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as
+the client sent it. At v1beta2 no trace is left of a classification that had no effect, nor after the step that
+restores the stash. So this is a mutating step that changes nothing and runs before the restoring step.
+
+The versions of a CloudProfile that are ``supported`` only because v1beta1 names no classification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from restow.cloudprofile.conversions.lifecycle import (
+    CLASSIFICATION,
+    EXPIRATION,
+    LIFECYCLE,
+    Stages,
+    is_override_unavailable,
+    is_unavailable,
+    name_of,
+    rank_of,
+    stages_of,
+    starts_after,
+    text,
+)
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    GROUP,
+    HUB,
+    NAMESPACED_CLOUD_PROFILE,
+    OLD,
+    Object,
+    VersionKey,
+    by_name,
+    image_versions,
+    kubernetes_versions,
+    machine_images,
+    spec_of,
+    version_name,
+    versions_by_key,
+    with_versions,
+)
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none
+from restow.conversion import ABSENT, Graph
+from restow.conversion.stash.annotation import section, with_section
+
+_SECTION: Final = "displaced"
+_OF: Final = "of"
+_STAGES: Final = "stages"
+
+
+def with_displaced(graph: Graph, old: Object, new: Object) -> Object:
+    """Return a profile of v1beta2 with the stages that are no longer displaced; its stash keeps those that are.
+
+    ``old`` is the stored profile, ``new`` the profile that a client of v1beta1 wants to store.
+
+    Raises:
+        UnknownKind: the graph does not convert this kind.
+    """
+    kind = graph.kind(GROUP, new["kind"])
+    before, records = versions_by_key(spec_of(old)), section(dict(old), kind.stash_key, _SECTION)
+    leads = "" if new["kind"] == NAMESPACED_CLOUD_PROFILE else Classification.SUPPORTED.value
+    lifecycles: dict[VersionKey, Stages] = {}
+    kept: dict[str, Any] = {}
+    for key, version in versions_by_key(spec_of(new)).items():
+        was, becomes = stages_of(before.get(key, {}).get(LIFECYCLE)), stages_of(version.get(LIFECYCLE))
+        place = _place(key)
+        lifecycle, displaced = _divided(was, becomes, _recorded(records.get(place), was), leads)
+        if lifecycle != becomes:
+            lifecycles[key] = lifecycle
+        if displaced:
+            kept[place] = {_OF: lifecycle, _STAGES: displaced}
+    if kept != section(dict(new), kind.stash_key, _SECTION):
+        new = with_section(dict(new), kind.stash_key, _SECTION, kept, kind.stash_budget)
+    if not lifecycles:
+        return new
+
+    def changed(key: VersionKey, version: Object) -> Object:
+        return {**version, LIFECYCLE: lifecycles[key]} if key in lifecycles else version
+
+    return {**new, "spec": with_versions(spec_of(new), changed)}
+
+
+def _place(key: VersionKey) -> str:
+    image, version = key
+    return f".spec.machineImages[{image}].versions[{version}]" if image else f".spec.kubernetes.versions[{version}]"
+
+
+def _recorded(record: Any, lifecycle: Stages) -> Stages:
+    """Return the stages of a record that counts; any client may have edited it."""
+    return stages_of(record.get(_STAGES)) if isinstance(record, dict) and record.get(_OF) == lifecycle else []
+
+
+def _divided(was: Stages, becomes: Stages, displaced: Stages, leads: str) -> tuple[Stages, Stages]:
+    """Return the lifecycle that an edit leaves, and the stages that are displaced then.
+
+    ``leads`` is the classification of a version without a lifecycle, empty for an override.
+    """
+    if was == becomes:
+        return becomes, displaced
+    ends = next((text(stage.get("startTime")) for stage in becomes if name_of(stage) == Classification.EXPIRED), "")
+    names = {name_of(stage) for stage in becomes}
+    missing = [stage for stage in was if name_of(stage) not in names and starts_after(stage, ends)]
+    others = [stage for stage in (*missing, *displaced) if name_of(stage) not in names]
+    first = leads if not becomes else "" if becomes[0].get("startTime") else name_of(becomes[0])
+    if first and first not in {name_of(stage) for stage in was}:
+        # The client named a stage that the lifecycle lacks: it leads, and only stages that rank later follow.
+        others = [stage for stage in others if rank_of(name_of(stage)) > rank_of(first)]
+    back = [stage for stage in others if not starts_after(stage, ends)]
+    if back:
+        leading = [] if becomes or not leads else [{"classification": leads}]
+        becomes = sorted([*leading, *becomes, *back], key=lambda stage: rank_of(name_of(stage)))
+    return becomes, [stage for stage in others if starts_after(stage, ends)]
+
+
+def with_unseen(old: Object, new: Object, now: datetime) -> tuple[Object, tuple[VersionKey, ...]]:
+    """Return a profile of v1beta2 with the versions that its author cannot mean to remove, and their keys.
+
+    ``old`` is the stored profile with its status, ``new`` the profile that a client of v1beta1 wants to store.
+    """
+    stay = tuple(_staying(old, spec_of(new), now))
+    return ({**new, "spec": _with_versions(spec_of(new), spec_of(old), stay)} if stay else new), stay
+
+
+def _staying(old: Object, after: Object, now: datetime) -> Iterator[VersionKey]:
+    status = old.get("status") or {}
+    is_override = old.get("kind") == NAMESPACED_CLOUD_PROFILE
+    hides = is_override_unavailable if is_override else is_unavailable
+    whole = versions_by_key(status.get("cloudProfileSpec") or {}) if is_override else versions_by_key(spec_of(old))
+    says = {key: each.get("classification") for key, each in versions_by_key(status).items()}
+    kept, images = versions_by_key(after), by_name(machine_images(after))
+    for key, version in versions_by_key(spec_of(old)).items():
+        if key in kept or key not in whole or not is_unavailable(whole[key], ABSENT):
+            continue
+        if not hides(version, Classification.UNAVAILABLE):
+            continue
+        classification = classification_or_none(whole[key], now)
+        if key[0] and key[0] not in images:
+            stays = classification is not None and classification.is_active
+        else:
+            stays = classification is not Classification.EXPIRED or hides(version, says.get(key, ABSENT))
+        if stays:
+            yield key
+
+
+def _with_versions(spec: Object, before: Object, stay: Collection[VersionKey]) -> Object:
+    """Return a spec with further versions of the spec before, each behind the one that it followed there."""
+    of_image: dict[str, set[str]] = {}
+    for image, version in stay:
+        of_image.setdefault(image, set()).add(version)
+    changed = {**spec}
+    if versions := of_image.pop("", None):
+        listed = _merged(kubernetes_versions(spec), kubernetes_versions(before), versions, "version")
+        changed["kubernetes"] = {**(spec.get("kubernetes") or {}), "versions": listed}
+    if of_image:
+        gone = {name: {**each, "versions": []} for name, each in by_name(machine_images(before)).items()}
+        images = _merged(machine_images(spec), list(gone.values()), of_image, "name")
+        sources = by_name(machine_images(before))
+        changed["machineImages"] = [_with_image_versions(image, sources, of_image) for image in images]
+    return changed
+
+
+def _with_image_versions(image: Object, sources: Mapping[str, Object], stay: Mapping[str, Collection[str]]) -> Object:
+    name = image.get("name") or ""
+    if name not in stay:
+        return image
+    return {**image, "versions": _merged(image_versions(image), image_versions(sources[name]), stay[name], "version")}
+
+
+def _merged(items: Sequence[Object], before: Sequence[Object], stay: Collection[str], key: str) -> list[Any]:
+    """Return a list with further items of the list before, each behind the nearest item that it followed there."""
+    merged, place = list(items), 0
+    for item in before:
+        at = next((index for index, each in enumerate(merged) if each.get(key) == item.get(key)), None)
+        if at is not None:
+            place = at + 1
+        elif item.get(key) in stay:
+            merged.insert(place, item)
+            place += 1
+    return merged
+
+
+_HUB: Final = f"{GROUP}/{HUB}"
+
+
+def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> list[str]:
+    """Return a warning for each version of a profile whose result its client may not expect.
+
+    ``old`` is the stored object, at any version. ``sent`` is the object that a client of v1beta1 wants to store, with
+    or without the stash (which a mutating step restores). Objects of other versions and kinds get no warnings.
+
+    Raises:
+        ObjectError: a rule fails on one of the objects, or the kind has no such version.
+    """
+    if sent.get("apiVersion") != _OLD or sent.get("kind") not in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE}:
+        return []
+    key = graph.kind(GROUP, sent["kind"]).stash_key
+    stored = graph.convert(old, _HUB)
+    became = graph.convert(_with_stash(sent, graph.convert(old, _OLD), key), _HUB)
+    status = {"status": stored["status"]} if "status" in stored else {}
+    shown = graph.convert({**_without_status(became), **status}, _OLD)
+    read, before, after, written = (versions_by_key(spec_of(each)) for each in (shown, stored, became, sent))
+    return [
+        warning
+        for key, version in written.items()
+        for warning in _of_version(version_name(key), version, read.get(key), before.get(key, {}), after.get(key, {}))
+    ]
+
+
+def unseen_warning(key: VersionKey) -> str:
+    """Return the warning about a version that a client of v1beta1 left out and that stays (``with_unseen``)."""
+    return f"{version_name(key)} stays: v1beta1 has not always shown it; delete it at v1beta2, or once it has expired"
+
+
+def _of_version(place: str, sent: Object, read: Object | None, before: Object, after: Object) -> Iterator[str]:
+    if read is None:
+        yield f"{place} stays hidden: no stage of its lifecycle has started; change lifecycle at v1beta2"
+    elif sent.get(CLASSIFICATION) and sent[CLASSIFICATION] != read.get(CLASSIFICATION):
+        named = read.get(CLASSIFICATION) or "its own"
+        yield f"{place}: classification stays {named}, by its lifecycle; change lifecycle at v1beta2"
+    kept = {name_of(stage) for stage in stages_of(after.get(LIFECYCLE))}
+    lost = [
+        name_of(stage)
+        for stage in stages_of(before.get(LIFECYCLE))
+        if name_of(stage) not in kept and starts_after(stage, sent.get(EXPIRATION) or "")
+    ]
+    if lost:
+        yield f"{place}: set aside until expirationDate is later or removed: {', '.join(lost)}"
+
+
+def _with_stash(sent: dict[str, Any], shown: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the sent object with the stash of the stored one, unless it has its own."""
+    if key in _annotations(sent) or key not in _annotations(shown):
+        return sent
+    annotations = {**_annotations(sent), key: _annotations(shown)[key]}
+    return {**sent, "metadata": {**(sent.get("metadata") or {}), "annotations": annotations}}
+
+
+def _annotations(obj: dict[str, Any]) -> dict[str, Any]:
+    return (obj.get("metadata") or {}).get("annotations") or {}
+
+
+def _without_status(obj: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in obj.items() if name != "status"}
+
+
+_OLD: Final = f"{GROUP}/{OLD}"
+
+
+def unclassified(graph: Graph, profile: Object) -> frozenset[VersionKey]:
+    """Return the versions of a CloudProfile of v1beta2 that have a stage ``supported`` that no client wrote.
+
+    Conversion gives that stage to a version of v1beta1 that has an ``expirationDate`` and no ``classification``; its
+    stash records that. Gardener counts such a version as supported, but refuses no other version because of it.
+
+    Raises:
+        ObjectError: a rule fails on the profile.
+    """
+    key = graph.kind(GROUP, CLOUD_PROFILE).stash_key
+    if key not in ((profile.get("metadata") or {}).get("annotations") or {}):
+        return frozenset()
+    shown = versions_by_key(spec_of(graph.convert(dict(profile), _OLD)))
+    return frozenset(
+        key
+        for key, version in versions_by_key(spec_of(profile)).items()
+        if key in shown
+        and not shown[key].get(CLASSIFICATION)
+        and any(name_of(stage) == Classification.SUPPORTED for stage in stages_of(version.get(LIFECYCLE)))
+    )

@@ -1,1 +1,0 @@
-"""Automatic version management: its configuration and its rules (versioning policy). Pure."""
