@@ -18,7 +18,8 @@ from click.shell_completion import CompletionItem, ShellComplete
 from restow.cli.escapes import visible
 from restow.cli.exits import InputError
 from restow.cli.extras import missing_library
-from restow.cli.shared import point_to_options
+from restow.cli.shared import HelpContext, dressed
+from restow.cli.tables import fold
 
 _SHORT: Final = re.compile(r"(?P<flag>-[a-zA-Z])=(?P<value>.*)", re.ASCII | re.DOTALL)
 _SERVING: Final = ("serve", "operator")  # their SIGHUP reloads the certificate
@@ -99,6 +100,8 @@ def separated(arguments: Sequence[str]) -> list[str]:
 class _Commands(click.Group):
     """Looks up subcommands by name, and imports only the one that is called."""
 
+    context_class = HelpContext
+
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -114,8 +117,7 @@ class _Commands(click.Group):
         except ModuleNotFoundError as error:
             raise InputError(missing_library(f"restow {name}", error)) from error
         assert isinstance(command, click.Command)
-        point_to_options(command)
-        return command
+        return dressed(command)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -140,8 +142,14 @@ class _Commands(click.Group):
             return super().invoke(context)
         except ModuleNotFoundError as error:
             raise InputError(missing_library(f"restow {context.invoked_subcommand}", error)) from error
+        except click.UsageError as error:
+            from restow.cli.printing import terminal_width
+
+            # The message may quote a manifest, and click prints it unescaped, and as one line.
+            prefix, text = "Error: ", visible(error.format_message())
+            lines = fold(text, terminal_width(stderr=True), first=prefix)
+            raise click.UsageError("\n".join(lines).removeprefix(prefix), error.ctx) from error
         except click.ClickException as error:
-            # The message may quote a manifest, and click prints it unescaped.
             vars(error)["message"] = visible(error.message)
             raise
 
@@ -161,7 +169,7 @@ def main() -> None:
     4 the API server or a converter stayed out of reach: run again.
 
     \b
-    restow plan --all                                  # what is due, for every CRD of the cluster
-    restow migrate widgets.example.com                 # do it
-    restow ready widgets.example.com --drop v1alpha1   # may the old version go?
+    restow plan                           # what is due
+    restow migrate widgets                # do it
+    restow ready widgets --drop v1alpha1  # may the old version go?
     """

@@ -53,7 +53,8 @@ class Readiness:
         crd: the name of the CRD.
         version: the version to unserve or remove.
         against_unserving, against_removal: sentences with the reasons against the step; empty if it is safe.
-        notes: sentences about what restow cannot see.
+        notes: sentences about what restow cannot see, and about what follows the step.
+        unseen: those notes that name something which could not be looked at this time.
         objects: the number of checked objects.
         owners: the numbers of objects with entries at the version, by manager.
         references: references to the version in the cluster; None without a search.
@@ -72,6 +73,7 @@ class Readiness:
     references: FoundReferences | None = None
     would_strip: dict[str, int] = field(default_factory=dict)
     tried: int = 0
+    unseen: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -141,6 +143,7 @@ def judge(
     unserving: list[str] = []
     removal: list[str] = []
     notes: list[str] = []
+    unseen = [*servers.unseen]
     found = crd.version(version)
     others = [name for name in crd.served if name != version]
     if version == crd.storage.name:
@@ -157,7 +160,6 @@ def judge(
     elif found is not None and not found.storage and (doubt := what_is_proved(crd).doubt):
         removal.append(f"{doubt}, so objects may be stored at {version}; {migrate}")
     removal += servers.against
-    notes += servers.unseen
     if owners:
         total = sum(owners.values())
         who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
@@ -173,7 +175,7 @@ def judge(
                 f"converting {version} until none is left, also after the version has left {crd.name}"
             )
     if references is None:
-        notes.append(
+        unseen.append(
             f"restow has not looked here for ownerReferences and other references to {crd.group}/{version}, which need "
             f"it served: run restow references {crd.name} --version {version} before it is unserved or removed"
         )
@@ -181,7 +183,7 @@ def judge(
         unserving += against_unserving(crd, version, references)
         removal += against_removal(crd, version, references)
         if note := not_looked_at(crd, version, references):
-            notes.append(note)
+            unseen.append(note)
     if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, removable=not removal)):
         notes.append(note)
     if found is None:
@@ -193,7 +195,17 @@ def judge(
             f"{crd.name} --version {version} shows the requests that the API server counted, and with --audit-log who "
             "made them; with --files it looks through manifests"
         )
-    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, references)
+    return Readiness(
+        crd.name,
+        version,
+        tuple(unserving),
+        tuple(removal),
+        (*unseen, *notes),
+        objects,
+        owners,
+        references,
+        unseen=tuple(unseen),
+    )
 
 
 def _conversion_afterwards(crd: Crd, version: str, *, removable: bool) -> str:

@@ -35,6 +35,12 @@ def remember(context: click.Context, parameter: click.Parameter, value: str | in
     context.meta[f"{_KEY}{parameter.name}"] = value
 
 
+def is_verbose() -> bool:
+    """Return whether the user gave -v with a number above 0."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(f"{_KEY}verbosity"))
+
+
 def log_to_stderr(default: str = "warning") -> None:
     """Set up the log of a process that runs one command; an existing setup stays unchanged.
 

@@ -19,10 +19,8 @@ from restow.cli.shared import option
 from restow.migrator.model.options import PATIENCE_S, SETTLE_S, url_problem
 
 if TYPE_CHECKING:
-    from restow.migrator.requests.environment import Converters
-
-if TYPE_CHECKING:
     from restow.cli.registries import ConversionSource
+    from restow.migrator.requests.environment import Converters
 
 JOB_INDEX = "JOB_COMPLETION_INDEX"
 """The environment variable with which an Indexed Job tells each pod its index, from 0."""
@@ -139,11 +137,12 @@ def output(function: _F) -> _F:
     )(function)
 
 
-def crds(function: _F) -> _F:
-    """Add CRD… | --all | -f FILE."""
+def crds(*, all_without: bool = False) -> Callable[[_F], _F]:
+    """Add CRD… | --all | -f FILE; ``all_without`` for a command that means all CRDs where none is named."""
+    default = "; the default where none is named" if all_without else ""
     return together(
         click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds),
-        click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster."),
+        click.option("--all", "everything", is_flag=True, help=f"All CRDs of the cluster{default}."),
         click.option(
             "-f",
             "--filename",
@@ -153,7 +152,7 @@ def crds(function: _F) -> _F:
             metavar="FILE",
             help="Use the names of the CRDs in this manifest (file, folder, or - for stdin); repeatable.",
         ),
-    )(function)
+    )
 
 
 def selection(function: _F) -> _F:
@@ -397,17 +396,21 @@ def checked(**options: Any) -> migrator.Options:
         raise click.UsageError(str(error)) from error
 
 
-def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:
+def crd_names(
+    names: tuple[str, ...], everything: bool, files: tuple[Path, ...], *, all_without: bool = False
+) -> tuple[str, ...] | None:
     """Return the names of the CRDs, each once; None means all CRDs of the cluster.
+
+    With ``all_without``, all are meant where none is named.
 
     Raises:
         click.UsageError: no CRD is named, or CRDs are named together with --all.
         InputError: a file cannot be read, contains no CRD, or contains a malformed one.
     """
-    if everything:
-        if names or files:
-            msg = "name CRDs or give --all, not both"
-            raise click.UsageError(msg)
+    if everything and (names or files):
+        msg = "name CRDs or give --all, not both"
+        raise click.UsageError(msg)
+    if everything or (all_without and not (names or files)):
         return None
     found = names
     if files:
@@ -415,6 +418,6 @@ def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...])
 
         found = (*names, *(crd.name for crd in load_crds(files)))
     if not found:
-        msg = "name the CRDs (<plural>.<group>), give -f FILE, or --all"
+        msg = "name the CRDs, give -f FILE, or --all"
         raise click.UsageError(msg)
     return tuple(dict.fromkeys(found))

@@ -78,18 +78,25 @@ def print_data(data: Any, form: str) -> None:
         click.echo(escaped(text), nl=False)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    spare: Sequence[str] = (),
+    trivial: Mapping[str, str] | None = None,
+) -> None:
     """Print a borderless table like kubectl's, fitted to the width of a terminal (``restow.cli.tables``).
 
     Args:
         columns: the column names.
         rows: the cells of each row.
         spare: columns that a narrow terminal may omit, the first one first; -o wide shows them.
+        trivial: columns that a terminal omits if all cells have this value; -o wide shows them.
     """
     from restow.cli.tables import lay_out
 
     width = None if is_wide() else terminal_width()
-    table = lay_out(columns, [[visible(cell) for cell in row] for row in rows], width, spare)
+    table = lay_out(columns, [[visible(cell) for cell in row] for row in rows], width, spare, trivial or {})
     _print_lines(table.heading, "bold")
     _print_lines(table.lines)
     if table.left_out:

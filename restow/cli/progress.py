@@ -185,7 +185,7 @@ class Progress:
             del self._tracks[report.name]
             if report.refused or not report.storage_version:  # the result at the end has the reason
                 return
-            if self._is_live:
+            if self._is_live and self._crds != 1:  # the result at the end says the same of a single CRD
                 self._above(report)
         if not self._is_live:
             self._tell(track, now)

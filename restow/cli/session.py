@@ -15,7 +15,7 @@ from restow import crds, kube, migrator
 from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.logs import log_to_stderr
-from restow.cli.printing import echo
+from restow.cli.printing import say
 
 if TYPE_CHECKING:  # only a run needs them, and they take longer than to show the help
     import asyncio
@@ -47,7 +47,7 @@ def run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnec
     try:
         code = asyncio.run(_run(command, connection, drains=drains))
     except (kube.KubeError, migrator.MigrationRefused, crds.CrdError, migrator.ListFailed) as error:
-        echo(f"restow: {sentence(error)}", err=True)
+        say(f"restow: {sentence(error)}")
         code = _code(error)
     except KeyboardInterrupt:
         code = Exit.FAILURES

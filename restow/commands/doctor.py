@@ -10,6 +10,7 @@ import click
 from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, print_sentence, say
 from restow.cli.session import Session, require_namespace, run
@@ -64,8 +65,9 @@ def command(name: str, namespace: str | None, objects: int, output: str, connect
             )
             _show_namespace(waits, output)
             return Exit.DONE if waits.well else Exit.FAILURES
+        (chosen,) = await full_names(session.cluster, [name])
         try:
-            found = await diagnose(session.cluster, name, migrator.may_be_stored, CrdExamination, most=objects)
+            found = await diagnose(session.cluster, chosen, migrator.may_be_stored, CrdExamination, most=objects)
         except WiringRefused as error:
             raise InputError(str(error)) from error
         _show(found, output)

@@ -10,6 +10,7 @@ import click
 
 from restow import migrator
 from restow.cli import options
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
@@ -23,11 +24,12 @@ EXITS = {
 }
 """The exit code of each ``MigrationResult``, by its value."""
 _COLUMNS = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
+_TRIVIAL = {"rewritten": "0", "translated": "0", "remaining": "0", "failed": "0"}
 _FAILURES_SHOWN = 20
 
 
 @click.command("migrate")
-@options.crds
+@options.crds()
 @options.migration
 @click.option("--dry-run", is_flag=True, help="Send every write with dryRun=All; the server stores nothing.")
 @click.option(
@@ -103,7 +105,10 @@ def command(**flags: Any) -> None:
 
     async def migrate_all(session: Session) -> Exit:
         await require_namespace(session, chosen.namespace)
-        wanted, doubtful = (names, frozenset[str]()) if names is not None else await _all_with_work(session, chosen)
+        if names is None:
+            wanted, doubtful = await _all_with_work(session, chosen)
+        else:
+            wanted, doubtful = await full_names(session.cluster, names), frozenset[str]()
         async with Progress(len(wanted)) as progress:
             report = await migrator.migrate(
                 session.cluster, wanted, chosen, observer=progress, stop=session.stop, converters=converters
@@ -145,13 +150,11 @@ def show(report: migrator.MigrationReport, form: str, left_out: frozenset[str] =
     from restow.migrator.model.report import MigrationResult
 
     if form == "table":
-        print_table(
-            _COLUMNS, (_row(crd) for crd in report.crds), spare=("translated", "stored", "storage", "rewritten")
-        )
+        print_table(_COLUMNS, map(_row, report.crds), spare=("stored", "storage", "rewritten"), trivial=_TRIVIAL)
     else:
         print_data(report.to_json(), form)
     for crd in report.crds:
-        _explain(crd, left_out=crd.name in left_out)
+        _explain(crd, left_out=crd.name in left_out, dry_run=report.result is MigrationResult.DRY_RUN)
     if left_out:
         say(f"Work is due on what was left out: {', '.join(sorted(left_out))}", style="red")
     if report.result is not MigrationResult.REFUSED:  # already reported, with the reason
@@ -186,7 +189,7 @@ def _row(crd: migrator.CrdReport) -> tuple[str, ...]:
     )
 
 
-def _explain(crd: migrator.CrdReport, *, left_out: bool) -> None:
+def _explain(crd: migrator.CrdReport, *, left_out: bool, dry_run: bool) -> None:
     for warning in crd.warnings:
         say(f"{crd.name}: {warning}", style="magenta")
     for note in crd.not_seen:
@@ -208,7 +211,7 @@ def _explain(crd: migrator.CrdReport, *, left_out: bool) -> None:
         say(f"{'left out' if left_out else 'restow'}: {crd.refused}", style="red")
     elif crd.unfinished or crd.unmarked:
         say(f"{crd.name}: {crd.unfinished or crd.unmarked}", style="red")
-    elif not crd.pruned and crd.stored_after != (crd.storage_version,):
+    elif not crd.pruned and not dry_run and crd.stored_after != (crd.storage_version,):
         say(f"{crd.name}: status.storedVersions not pruned: {crd.pruned_reason}", style="magenta")
     elif not crd.passes:
         say(f"{crd.name}: {crd.pruned_reason}")

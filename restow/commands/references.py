@@ -10,6 +10,7 @@ import click
 
 from restow import migrator
 from restow.cli import completion, options
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit
 from restow.cli.files import Unreadable, read_text, sources_of
 from restow.cli.printing import is_wide, note_wide, print_data, print_table, say
@@ -61,7 +62,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, value: str | None)
 
 
 @click.command("references")
-@options.crds
+@options.crds()
 @click.option(
     "--version",
     "versions",
@@ -134,7 +135,6 @@ def command(**flags: Any) -> None:
     restow references -f config/crd/widgets.yaml --version v1alpha1 --files charts/ --files deploy/
     """
     from restow.migrator.references.move import MOVABLE_KINDS, move_references, undo_releases
-    from restow.migrator.requests.crdaccess import list_crds
 
     names, everything, files = flags["names"], flags["everything"], flags["files"]
     versions, output, target = flags["versions"], flags["output"], flags["target"]
@@ -147,11 +147,7 @@ def command(**flags: Any) -> None:
         raise SystemExit(int(show(_in_files(flags["folders"], _sought(load_crds(files), versions)), output)))
 
     async def find(session: Session) -> Exit:
-        crds = (
-            await list_crds(session.cluster)
-            if chosen is None
-            else [await migrator.read_crd(session.cluster, name) for name in chosen]
-        )
+        crds = await read_crds(session.cluster, chosen)
         if flags["undo"]:
             return show_undone(
                 [await undo_releases(session.cluster, crd, each) for crd in crds for each in versions], output

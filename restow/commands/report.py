@@ -16,6 +16,7 @@ import click
 from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_text, say
 from restow.cli.session import Session, run
@@ -104,7 +105,6 @@ def command(
     from restow.conversion.operate.overview import rules_overview
     from restow.migrator.planning.status import CrdStatus
     from restow.migrator.references.scan import find_old_references
-    from restow.migrator.requests.crdaccess import list_crds
     from restow.report import ReportDocument
 
     if everything and names:
@@ -134,7 +134,7 @@ def command(
 
     async def report(session: Session) -> Exit:
         cluster, made = session.cluster, datetime.now(UTC)
-        crds = await list_crds(cluster) if everything else [await migrator.read_crd(cluster, each) for each in names]
+        crds = await read_crds(cluster, None if everything else names)
         found = await find_old_references(cluster, crds) if references else {}
         drawn, more = await _profiles(cluster, made) if with_profiles else ((), 0)
         document = ReportDocument(
@@ -146,7 +146,7 @@ def command(
             ),
             run=ran,
             plan=_plan(planned, at, crds),
-            rules=tuple(await rules_overview(cluster, names)) if everything or names else (),
+            rules=tuple(await rules_overview(cluster, [crd.name for crd in crds])) if everything or names else (),
             profiles=drawn,
             more_profiles=more,
         )

@@ -13,6 +13,7 @@ import click
 
 from restow import migrator
 from restow.cli import completion, options
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import found_in, sources_of
 from restow.cli.printing import echo, print_data, print_table, say
@@ -80,7 +81,7 @@ def command(**flags: Any) -> None:
 
     async def roundtrip(session: Session) -> Exit:
         await require_namespace(session, flags["namespace"])
-        chosen = [await migrator.read_crd(session.cluster, name) for name in names]
+        chosen = await read_crds(session.cluster, names)
         tally = _Tally(await _graph(session, source, crds))
         with _Counting() as counting:
             for crd in chosen:

@@ -11,15 +11,14 @@ import click
 from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit
 from restow.cli.printing import echo, print_data, print_table
 from restow.cli.session import Session, run
 
 if TYPE_CHECKING:
-    from restow.migrator.planning.status import CrdStatus
-
-if TYPE_CHECKING:
     from restow.conversion.operate.overview import RulesOverview
+    from restow.migrator.planning.status import CrdStatus
 
 
 @click.command("status")
@@ -44,7 +43,8 @@ def command(names: tuple[str, ...], everything: bool, output: str, connection: C
         raise click.UsageError(msg)
 
     async def show_status(session: Session) -> Exit:
-        show(await migrator.status(session.cluster, names), output, await _rules(session, names))
+        chosen = await full_names(session.cluster, names)
+        show(await migrator.status(session.cluster, chosen), output, await _rules(session, chosen))
         return Exit.DONE
 
     run(show_status, connection)
@@ -71,7 +71,7 @@ def show(found: list[CrdStatus], form: str, rules: Sequence[RulesOverview] = ())
         print_data(printed, form)
         return
     columns = ("name", "storage", "served", "stored", "strategy", "state")
-    print_table(columns, (_row(each) for each in found), spare=("strategy", "served"))
+    print_table(columns, (_row(each) for each in found), spare=("strategy", "served"), trivial={"strategy": "None"})
     if rules:
         from restow.conversion.operate.gates import GATES
 

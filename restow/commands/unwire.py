@@ -12,6 +12,7 @@ from restow import migrator
 from restow.cli import completion, options
 from restow.cli.addresses import KEPT_IN, read_address
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
@@ -89,7 +90,7 @@ def command(
 
     async def unwire_all(session: Session) -> Exit:
         cluster, found = session.cluster, _Outcome(Removal())
-        chosen = names if address is None else await crds_of(cluster, address)
+        chosen = await full_names(cluster, names) if address is None else await crds_of(cluster, address)
         servers = await _servers(cluster, chosen) if address is None else (address,)
         if address is not None:
             found.against += await _served_rules(cluster, address)

@@ -155,7 +155,7 @@ async def test_no_right_to_list_crds(due: Kind, access: Access) -> None:
     for command in (("status",), ("plan", "--all"), ("migrate", "--all")):
         refusal = (await run(user.kubeconfig, *command)).refusal
         assert refusal.startswith(f"no permission to list {CRD}: ")
-        assert refusal.endswith("Name the CRDs instead")
+        assert refusal.endswith("Give the full names of the CRDs instead")
 
 
 async def test_a_reader_may_look_but_not_migrate(due: Kind, access: Access) -> None:

@@ -124,6 +124,17 @@ def test_the_shared_options_are_shown_once() -> None:
         assert ("`restow options` shows" in said) is (bool(shared) and name != "options"), name
 
 
+@pytest.mark.parametrize("width", [80, 50])
+@pytest.mark.parametrize("words", ALL)
+def test_help_is_folded_between_words(words: str, width: int) -> None:
+    """A broken flag cannot be copied, and a line that is too wide is broken by the terminal at any place."""
+    arguments = words.split()[1:]
+    said = restow(*arguments, "--help", environment={"COLUMNS": str(width)}).out
+    assert max(map(len, said.splitlines())) <= width
+    wide = restow(*arguments, "--help", environment={"COLUMNS": "110"}).out
+    assert {*said.split()} - {"\\"} == {*wide.split()} - {"\\"}
+
+
 MODULES = 100
 """The most modules that help may load: click, and the names of the options."""
 

@@ -28,8 +28,7 @@ spec:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["plan"], "name the CRDs (<plural>.<group>), give -f FILE, or --all"),
-        (["migrate"], "name the CRDs"),
+        (["migrate"], "name the CRDs, give -f FILE, or --all"),
         (["ready", "--drop", "v1"], "Missing argument 'CRD'"),
         (["ready", CRD], "Missing option '--drop'"),
         (["plan", CRD, "--all"], "name CRDs or give --all, not both"),
