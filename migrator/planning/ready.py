@@ -54,7 +54,7 @@ class Readiness:
         version: the version to unserve or remove.
         against_unserving, against_removal: sentences with the reasons against the step; empty if it is safe.
         notes: sentences about what restow cannot see, and about what follows the step.
-        unseen: those notes that name something which could not be looked at this time.
+        standing: those notes that hold for every served version, or for all entries with a conversion webhook.
         objects: the number of checked objects.
         owners: the numbers of objects with entries at the version, by manager.
         references: references to the version in the cluster; None without a search.
@@ -73,7 +73,7 @@ class Readiness:
     references: FoundReferences | None = None
     would_strip: dict[str, int] = field(default_factory=dict)
     tried: int = 0
-    unseen: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -143,7 +143,7 @@ def judge(
     unserving: list[str] = []
     removal: list[str] = []
     notes: list[str] = []
-    unseen = [*servers.unseen]
+    standing: list[str] = []
     found = crd.version(version)
     others = [name for name in crd.served if name != version]
     if version == crd.storage.name:
@@ -160,6 +160,7 @@ def judge(
     elif found is not None and not found.storage and (doubt := what_is_proved(crd).doubt):
         removal.append(f"{doubt}, so objects may be stored at {version}; {migrate}")
     removal += servers.against
+    notes += servers.unseen
     if owners:
         total = sum(owners.values())
         who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
@@ -170,12 +171,12 @@ def judge(
             f"objects would fail; {first}run restow migrate {crd.name}"
         )
         if crd.strategy != "None":
-            notes.append(
+            standing.append(
                 "those entries are translated by converting what they own: keep the conversion webhook, or a registry, "
                 f"converting {version} until none is left, also after the version has left {crd.name}"
             )
     if references is None:
-        unseen.append(
+        notes.append(
             f"restow has not looked here for ownerReferences and other references to {crd.group}/{version}, which need "
             f"it served: run restow references {crd.name} --version {version} before it is unserved or removed"
         )
@@ -183,13 +184,13 @@ def judge(
         unserving += against_unserving(crd, version, references)
         removal += against_removal(crd, version, references)
         if note := not_looked_at(crd, version, references):
-            unseen.append(note)
+            notes.append(note)
     if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, removable=not removal)):
         notes.append(note)
     if found is None:
         notes.append(f"{version} is not among the versions of {crd.name} any more")
     elif found.served:
-        notes.append(
+        standing.append(
             f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
             "until it is unserved, and will be refused from then on. restow references "
             f"{crd.name} --version {version} shows the requests that the API server counted, and with --audit-log who "
@@ -200,11 +201,11 @@ def judge(
         version,
         tuple(unserving),
         tuple(removal),
-        (*unseen, *notes),
+        (*notes, *standing),
         objects,
         owners,
         references,
-        unseen=tuple(unseen),
+        standing=tuple(standing),
     )
 
 

@@ -43,7 +43,7 @@ def command(
 
     The answer is yes only with a proof: a complete run of restow stored every object at the storage version, and
     nothing has changed that since. The command always lists all objects and checks each API server, and prints every
-    reason. -v 1 adds what no check can see, and what follows the step.
+    reason. -v 1 adds what no check can see.
 
     It also looks through all other resources for what names the version and fails without it, as `restow references`
     does; a note names the resources that it could not read.
@@ -67,7 +67,7 @@ def command(
 def show(answer: Readiness, form: str) -> None:
     """Print the answer as a sentence with the reasons below it, or as JSON or YAML.
 
-    -v also prints the notes that hold for every such version. What could not be looked at is always printed.
+    -v also prints the notes that hold for every served version. What could not be looked at is always printed.
     """
     if form != "table":
         print_data(answer.to_json(), form)
@@ -75,10 +75,9 @@ def show(answer: Readiness, form: str) -> None:
     print_sentence(verdict(answer))
     for reason in dict.fromkeys((*answer.against_unserving, *answer.against_removal)):
         say(reason, style="red")
-    for note in answer.notes if is_verbose() else answer.unseen:
-        say(note, style="magenta")
-    if not is_verbose() and (more := len(answer.notes) - len(answer.unseen)):
-        say(f"-v 1 shows {counted(more, 'note')} about what follows.", style="dim")
+    for note in answer.notes:
+        if is_verbose() or note not in answer.standing:
+            say(note, style="magenta")
 
 
 def verdict(answer: Readiness) -> str:

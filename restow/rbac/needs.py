@@ -288,7 +288,7 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
         for target in asked.targets:
             yield from _on_objects(asked, target, "list", why=why)
     else:
-        yield Grant("*", "*", "list", f"{why}. Name the kinds (--crd) to narrow this")
+        yield Grant("*", "*", "list", f"{why}. Name the CRDs to narrow this")
     why = "admission: whether whoever writes rules may change their CRD"
     yield _on(SUBJECT_ACCESS_REVIEWS, "create", why)
     for verb in ("list", "watch", "get", "create", "patch", "delete"):
