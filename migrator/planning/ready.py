@@ -54,6 +54,7 @@ class Readiness:
         version: the version to unserve or remove.
         against_unserving, against_removal: sentences with the reasons against the step; empty if it is safe.
         notes: sentences about what restow cannot see, and about what follows the step.
+        served: whether the version is still served, so that clients may write entries of it after the answer.
         standing: those notes that hold for every served version, or for all entries with a conversion webhook.
         objects: the number of checked objects.
         owners: the numbers of objects with entries at the version, by manager.
@@ -73,6 +74,7 @@ class Readiness:
     references: FoundReferences | None = None
     would_strip: dict[str, int] = field(default_factory=dict)
     tried: int = 0
+    served: bool = False
     standing: tuple[str, ...] = ()
 
     @property
@@ -205,6 +207,7 @@ def judge(
         objects,
         owners,
         references,
+        served=found is not None and found.served,
         standing=tuple(standing),
     )
 

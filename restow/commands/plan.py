@@ -100,8 +100,6 @@ def command(**flags: Any) -> None:
     restow plan widgets.example.com --sample all -o json
     restow plan widgets.example.com --references
     """
-    from restow.migrator.references.scan import find_old_references
-
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"), all_without=True)
     connection, form = flags.pop("connection"), flags.pop("output")
     converters = options.converters(flags)
@@ -117,6 +115,8 @@ def command(**flags: Any) -> None:
             for crd in crds
         ]
         if references:
+            from restow.migrator.references.scan import find_old_references
+
             found = await find_old_references(session.cluster, [each.crd for each in plans])
             for each in plans:
                 each.references = found[each.crd.name]
@@ -172,9 +172,11 @@ def _tell_findings(found: MigrationPlan) -> None:
 
 
 def _tell_references(found: MigrationPlan) -> None:
+    if not found.references:
+        return
     from restow.migrator.references.reference import not_looked_at, standing
 
-    for references in found.references or ():
+    for references in found.references:
         stands = bool(references.against_removal or references.against_unserving)
         say(f"{found.crd.name}: {standing(references)}", style="magenta" if stands else "")
         if missed := not_looked_at(found.crd, references.of.version, references):

@@ -169,7 +169,7 @@ def _asked(text: str, flags: dict[str, Any], account: ServiceAccount | None) -> 
         controls=controls,
         maintains=bool(given("maintain_shoots")),
         keeps=_kept(tuple(given("migrate") or ())),
-        lease=given("lease") or Asked.lease,
+        lease=given("lease") or "restow-migrator",
         least=flags["least"],
     )
 

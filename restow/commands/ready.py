@@ -82,8 +82,11 @@ def show(answer: Readiness, form: str) -> None:
 
 def verdict(answer: Readiness) -> str:
     """Return the answer as one sentence."""
-    can = "can be removed now"
-    if answer.against_removal:
+    if not answer.against_removal:
+        can = "can be unserved now, then removed" if answer.served else "can be removed now"
+    elif not answer.served:
+        can = "cannot be removed yet"
+    else:
         can = (
             "cannot be unserved or removed yet" if answer.against_unserving else "can be unserved now, not removed yet"
         )

@@ -12,20 +12,25 @@ from restow.migrator.planning.ready import Readiness
 NOT_SEEN, STANDING = "secrets were not looked at", "its clients cannot all be seen"
 
 
-def answer(unserving: tuple[str, ...] = (), removal: tuple[str, ...] = (), owners: int = 0) -> Readiness:
+def answer(
+    unserving: tuple[str, ...] = (), removal: tuple[str, ...] = (), owners: int = 0, *, served: bool = True
+) -> Readiness:
     """An answer with a note about what was not seen, and one that holds for every served version."""
     notes, count = (NOT_SEEN, STANDING), {"alice": owners} if owners else {}
-    return Readiness("widgets.example.com", "v1", unserving, removal, notes, 7, count, standing=(STANDING,))
+    names = "widgets.example.com", "v1"
+    return Readiness(*names, unserving, removal, notes, 7, count, served=served, standing=(STANDING,))
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (answer(), "can be removed now: 7 objects looked at."),
+        (answer(), "can be unserved now, then removed: 7 objects looked at."),
+        (answer(served=False), "can be removed now: 7 objects looked at."),
         (
             answer((), ("proof", "owned"), 1),
             "can be unserved now, not removed yet: 7 objects looked at; 1 managedFields entry is at it.",
         ),
+        (answer((), ("proof",), served=False), "cannot be removed yet: 7 objects looked at."),
         (answer(("named",), ("named", "proof")), "cannot be unserved or removed yet: 7 objects looked at."),
     ],
 )
