@@ -3,9 +3,9 @@
 ``python -m restow.manpages FOLDER`` writes ``restow.1``, ``restow-plan.1``, and so on.
 
 Why not an existing tool: click-man 0.6 sees only commands that a group has loaded, fails at an option without a help
-record (``SharedOption``), and shortens the description of a page. Sphinx's writer makes one page of the whole reference, without the sections that readers expect in a manual. The
-help texts of restow have a regular form (a summary, paragraphs, "Exit codes:", verbatim examples), so the module can
-split them into these sections.
+record (``SharedOption``), and shortens the description of a page. Sphinx's writer makes one page of the whole
+reference, without the sections that readers expect in a manual. The help texts of restow have a regular form (a
+summary, paragraphs, "Exit codes:", verbatim examples), so the module can split them into these sections.
 
 Invariant: the same commands give the same bytes.
 """
