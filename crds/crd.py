@@ -75,6 +75,7 @@ class Crd:
     list_kind: str
     plural: str
     singular: str
+    short_names: tuple[str, ...]
     namespaced: bool
     versions: tuple[Version, ...]
     storage: Version
@@ -114,6 +115,7 @@ class Crd:
             list_kind=names.get("listKind") or f"{kind}List",
             plural=plural,
             singular=names.get("singular") or kind.lower(),
+            short_names=tuple(names.get("shortNames") or ()),
             namespaced=_namespaced(spec, name),
             versions=versions,
             storage=_storage_version(versions, name),

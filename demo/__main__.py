@@ -22,9 +22,10 @@ from demo.fixtures import GROUP, crd_name
 from demo.narration import Narration
 from demo.scenario import Scenario
 from restow.cli import options
+from restow.cli.console import console
 from restow.cli.exits import Exit
 from restow.cli.logs import log_to_stderr
-from restow.cli.printing import console, echo, print_data, say
+from restow.cli.printing import echo, print_data, say
 from restow.cli.session import sentence
 from restow.controlplane import ControlPlane, ControlPlaneError
 from restow.crds import CrdError

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from restow.cli.printing import console
+from restow.cli.console import console
 
 __all__ = ["Narration"]
 

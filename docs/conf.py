@@ -5,6 +5,11 @@ from __future__ import annotations
 from importlib.metadata import version as version_of
 from typing import Any
 
+import click
+
+from restow.cli.shared import OPTIONS, SharedOption
+from restow.main import COMMANDS, main
+
 project = "restow"
 author = "the restow authors"
 copyright = author  # noqa: A001 - Sphinx's name
@@ -55,5 +60,11 @@ def _as_it_is_written(_app: Any, _context: Any, lines: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    for name in COMMANDS.keys() - {OPTIONS}:  # the reference shows the shared options once, as the help does
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        for each in command.params:
+            if isinstance(each, SharedOption):
+                each.hidden = True
     for part in ("description", "options", "arguments"):
         app.connect(f"sphinx-click-process-{part}", _as_it_is_written)

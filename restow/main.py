@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import version
 from typing import Final
 
 import click
@@ -20,6 +18,8 @@ from click.shell_completion import CompletionItem, ShellComplete
 from restow.cli.escapes import visible
 from restow.cli.exits import InputError
 from restow.cli.extras import missing_library
+from restow.cli.shared import HelpContext, dressed
+from restow.cli.tables import fold
 
 _SHORT: Final = re.compile(r"(?P<flag>-[a-zA-Z])=(?P<value>.*)", re.ASCII | re.DOTALL)
 _SERVING: Final = ("serve", "operator")  # their SIGHUP reloads the certificate
@@ -63,7 +63,6 @@ COMMANDS = {
     "plan": "Show what a migration would do, without a change.",
     "migrate": "Migrate all objects of CRDs to their storage version.",
     "status": "Show the versions of CRDs and whether a migration is due.",
-    "prune": "Prune status.storedVersions after a proof that this is safe.",
     "ready": "Report whether a version can be unserved or removed now.",
     "references": "Find everything that names a version of a CRD.",
     "rbac": "Print the minimal RBAC that commands need, with reasons.",
@@ -74,8 +73,7 @@ COMMANDS = {
     "explain": "Explain where each field of a converted object came from.",
     "check": "Check that conversions account for every field of CRDs.",
     "roundtrip": "Convert objects to other versions and back; report differences.",
-    "review": "Answer a ConversionReview from a file as the webhook would.",
-    "rules": "Print conversion rules as data, and their JSON Schema.",
+    "rules": "Print conversion rules as data, or their JSON Schema.",
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "unwire": "Take a conversion webhook away from CRDs that do not need it.",
@@ -83,6 +81,7 @@ COMMANDS = {
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
     "version": "Show the versions of restow, the API server and all formats.",
     "completion": "Print the completion script of restow for a shell.",
+    "options": "Show the options that select the cluster, the user and the log.",
 }
 """The subcommands in the order in which a migration uses them, with their one-line help."""
 
@@ -101,6 +100,8 @@ def separated(arguments: Sequence[str]) -> list[str]:
 class _Commands(click.Group):
     """Looks up subcommands by name, and imports only the one that is called."""
 
+    context_class = HelpContext
+
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -116,13 +117,15 @@ class _Commands(click.Group):
         except ModuleNotFoundError as error:
             raise InputError(missing_library(f"restow {name}", error)) from error
         assert isinstance(command, click.Command)
-        return command
+        return dressed(command)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
             near = get_close_matches(name, COMMANDS, 1)
             advice = f"did you mean {near[0]}?" if near else "restow --help lists them"
             context.fail(f"No such command {name!r}: {advice}")
@@ -137,8 +140,16 @@ class _Commands(click.Group):
     def invoke(self, context: click.Context) -> object:
         try:
             return super().invoke(context)
+        except ModuleNotFoundError as error:
+            raise InputError(missing_library(f"restow {context.invoked_subcommand}", error)) from error
+        except click.UsageError as error:
+            from restow.cli.printing import terminal_width
+
+            # The message may quote a manifest, and click prints it unescaped, and as one line.
+            prefix, text = "Error: ", visible(error.format_message())
+            lines = fold(text, terminal_width(stderr=True), first=prefix)
+            raise click.UsageError("\n".join(lines).removeprefix(prefix), error.ctx) from error
         except click.ClickException as error:
-            # The message may quote a manifest, and click prints it unescaped.
             vars(error)["message"] = visible(error.message)
             raise
 
@@ -148,7 +159,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(version("restow"), prog_name="restow")
+@click.version_option(package_name="restow", prog_name="restow")
 def main() -> None:
     """Migrate CustomResourceDefinitions from one API version to the next, with every object and its owners.
 
@@ -158,7 +169,7 @@ def main() -> None:
     4 the API server or a converter stayed out of reach: run again.
 
     \b
-    restow plan --all                                  # what is due, for every CRD of the cluster
-    restow migrate widgets.example.com                 # do it
-    restow ready widgets.example.com --drop v1alpha1   # may the old version go?
+    restow plan                           # what is due
+    restow migrate widgets                # do it
+    restow ready widgets --drop v1alpha1  # may the old version go?
     """

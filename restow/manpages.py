@@ -2,10 +2,10 @@
 
 ``python -m restow.manpages FOLDER`` writes ``restow.1``, ``restow-plan.1``, and so on.
 
-Why not an existing tool: click-man 0.6 sees only commands that a group has loaded, and shortens the description of a
-page. Sphinx's writer makes one page of the whole reference, without the sections that readers expect in a manual. The
-help texts of restow have a regular form (a summary, paragraphs, "Exit codes:", verbatim examples), so the module can
-split them into these sections.
+Why not an existing tool: click-man 0.6 sees only commands that a group has loaded, fails at an option without a help
+record (``SharedOption``), and shortens the description of a page. Sphinx's writer makes one page of the whole
+reference, without the sections that readers expect in a manual. The help texts of restow have a regular form (a
+summary, paragraphs, "Exit codes:", verbatim examples), so the module can split them into these sections.
 
 Invariant: the same commands give the same bytes.
 """
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 import click
+
+from restow.cli.shared import OPTIONS, SharedOption
 
 _VERBATIM: Final = "\b"  # click's marker of a paragraph that is not rewrapped
 _EXITS: Final = "Exit codes: "
@@ -82,7 +84,9 @@ def _page(path: Sequence[str], context: click.Context, version: str) -> str:
         lines += [".TP", f".B {code}", _text(f"{meaning[0].upper()}{meaning[1:]}.")]
     lines += [".SH EXAMPLES", ".nf", *map(_text, examples(command)), ".fi"]
     if context.parent is not None:
-        lines += [".SH SEE ALSO", f".BR {_text('-'.join(path[:-1]))} (1)"]
+        shared = [f"{path[0]}-{OPTIONS}"] if any(isinstance(each, SharedOption) for each in command.params) else []
+        also = dict.fromkeys(("-".join(path[:-1]), *shared))
+        lines += [".SH SEE ALSO", *(f".BR {_text(each)} (1)" for each in also if each != title)]
     return "\n".join(lines) + "\n"
 
 

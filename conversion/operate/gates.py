@@ -35,7 +35,7 @@ FORBIDDEN: Final = "Forbidden"
 #: What to do about a CRD that the operator may not read.
 NOT_OPEN: Final = (
     "The operator's administrator has not opened this CRD to rules: the chart opens those in conversions.targets, and "
-    "`restow rbac --for conversions --crd <name>` prints the rights"
+    "`restow rbac <name> --for 'operator --conversions'` prints the rights"
 )
 
 #: The reason of Wired while the CRD calls another project's webhook.
@@ -68,8 +68,8 @@ class Gate:
 def with_advice(said: str) -> str:
     """Return a message about a right that the operator lacks, and what to do."""
     return (
-        f"{said}. The operator lacks this right: `restow rbac --for conversions` prints all that it needs, with the "
-        "flags that it runs with, and the chart grants them"
+        f"{said}. The operator lacks this right: `restow rbac --for 'operator --conversions'` prints all that it "
+        "needs, with the flags that it runs with, and the chart grants them"
     )
 
 

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
@@ -38,7 +38,6 @@ from restow.migrator.model.report import (
 from restow.migrator.ownership.policy import EntryPolicies, EntryPolicy
 from restow.migrator.ownership.translation import supposed
 from restow.migrator.planning.dryrun import DryRun, Measured, Sample, StripPrediction, detached, probe
-from restow.migrator.references.reference import FoundReferences
 from restow.migrator.requests.environment import Converters, Environment, RunStop, own_webhook
 from restow.migrator.requests.lister import Item, ListedPage, ListFailed, explain_list_failure, object_pages
 from restow.migrator.requests.lostfields import LostFields, find_lost_fields
@@ -55,6 +54,9 @@ from restow.migrator.requests.preflight import (
 )
 from restow.migrator.requests.webhook import open_converter
 from restow.migrator.requests.wire import Meta
+
+if TYPE_CHECKING:
+    from restow.migrator.references.reference import FoundReferences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

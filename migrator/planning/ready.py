@@ -53,7 +53,9 @@ class Readiness:
         crd: the name of the CRD.
         version: the version to unserve or remove.
         against_unserving, against_removal: sentences with the reasons against the step; empty if it is safe.
-        notes: sentences about what restow cannot see.
+        notes: sentences about what restow cannot see, and about what follows the step.
+        served: whether the version is still served, so that clients may write entries of it after the answer.
+        standing: those notes that hold for every served version, or for all entries with a conversion webhook.
         objects: the number of checked objects.
         owners: the numbers of objects with entries at the version, by manager.
         references: references to the version in the cluster; None without a search.
@@ -72,6 +74,8 @@ class Readiness:
     references: FoundReferences | None = None
     would_strip: dict[str, int] = field(default_factory=dict)
     tried: int = 0
+    served: bool = False
+    standing: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -141,6 +145,7 @@ def judge(
     unserving: list[str] = []
     removal: list[str] = []
     notes: list[str] = []
+    standing: list[str] = []
     found = crd.version(version)
     others = [name for name in crd.served if name != version]
     if version == crd.storage.name:
@@ -168,7 +173,7 @@ def judge(
             f"objects would fail; {first}run restow migrate {crd.name}"
         )
         if crd.strategy != "None":
-            notes.append(
+            standing.append(
                 "those entries are translated by converting what they own: keep the conversion webhook, or a registry, "
                 f"converting {version} until none is left, also after the version has left {crd.name}"
             )
@@ -187,13 +192,24 @@ def judge(
     if found is None:
         notes.append(f"{version} is not among the versions of {crd.name} any more")
     elif found.served:
-        notes.append(
+        standing.append(
             f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
             "until it is unserved, and will be refused from then on. restow references "
             f"{crd.name} --version {version} shows the requests that the API server counted, and with --audit-log who "
             "made them; with --files it looks through manifests"
         )
-    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, references)
+    return Readiness(
+        crd.name,
+        version,
+        tuple(unserving),
+        tuple(removal),
+        (*notes, *standing),
+        objects,
+        owners,
+        references,
+        served=found is not None and found.served,
+        standing=tuple(standing),
+    )
 
 
 def _conversion_afterwards(crd: Crd, version: str, *, removable: bool) -> str:

@@ -118,7 +118,7 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
         async for page in list_pages(with_retries(cluster), CRDS, limit=_PAGE):
             crds += [Crd.from_document(item | _TYPE) for item in page]
     except Forbidden as error:
-        msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead"
+        msg = f"no permission to list {CRDS.full_name}: {error.message}. Give the full names of the CRDs instead"
         raise MigrationRefused(msg) from error
     return sorted(crds, key=lambda crd: crd.name)
 

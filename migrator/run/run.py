@@ -446,7 +446,7 @@ async def prune(
     observer: Observer | None = None,
     stop: asyncio.Event | None = None,
 ) -> MigrationReport:
-    """Trim ``status.storedVersions`` to the storage version after a proof that this is safe, like ``restow prune``.
+    """Trim ``status.storedVersions`` to the storage version after a proof, as ``restow migrate --only prune``.
 
     If no earlier run has proved that all objects are stored at the storage version, the function first writes every
     object; managedFields stay unchanged.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from restow.conversion.certificates import Service, Url
-from restow.conversion.certificates.wiring.clientconfig import Address
+if TYPE_CHECKING:
+    from restow.conversion.certificates.wiring.clientconfig import Address
 
 KEPT_IN: Final = "restow-webhook"
 """The Secret with the certificate of a webhook at a URL, in the client's default namespace."""
@@ -22,6 +22,8 @@ def read_address(text: str, flag: str = "--own-ca") -> Address:
     Raises:
         click.UsageError: the text is not such an address.
     """
+    from restow.conversion.certificates import Service, Url
+
     found = _SERVICE.fullmatch(text)
     try:
         if text.startswith("https://"):
@@ -37,6 +39,8 @@ def read_address(text: str, flag: str = "--own-ca") -> Address:
 
 def at(address: Address, path: str) -> Address:
     """Return the address of one path of the webhook."""
+    from restow.conversion.certificates import Service, Url
+
     if isinstance(address, Service):
         return Service(address.namespace, address.name, path, address.port)
     return Url(address.url + path)

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    import subprocess
 
 _PATIENCE: Final = 3.0  # seconds that the user waits after pressing the tab key
 _PATIENCE_VARIABLE: Final = "RESTOW_COMPLETION_SECONDS"
@@ -66,6 +67,8 @@ def crds_or_files(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def _crd_names(flags: Sequence[str]) -> list[str]:
+    import subprocess
+
     command = [sys.executable, "-P", "-m", "restow.cli.names", *flags]
     try:
         patience = float(os.environ.get(_PATIENCE_VARIABLE, _PATIENCE))
@@ -94,5 +97,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
         process.kill()
         return
+    import signal
+
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -9,16 +9,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from restow import kube
 from restow.cli import completion
-from restow.kube import Impersonation, connect
-from restow.kube.client import HttpCluster
+from restow.cli.shared import option
+from restow.kube.impersonation import Impersonation
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from restow.kube.client import HttpCluster
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -46,7 +51,7 @@ class ClusterConnection:
     def open(self) -> AbstractAsyncContextManager[HttpCluster]:
         """Return a client of the cluster; opening it sends no request."""
         open_cluster = partial(
-            connect,
+            kube.connect,
             self.kubeconfig,
             self.context,
             cluster=self.cluster,
@@ -98,21 +103,21 @@ def _attributes(
 
 
 _FLAGS: Final = (
-    click.option(
+    option(
         "--kubeconfig",
         metavar="FILE",
         help="Kubeconfig file; default: KUBECONFIG, ~/.kube/config, then the pod's service account.",
         shell_complete=completion.files,
     ),
-    click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current context."),
-    click.option("--cluster", metavar="NAME", help="Cluster of the kubeconfig; default: the context's."),
-    click.option("--user", metavar="NAME", help="User of the kubeconfig; default: the context's."),
-    click.option("--as", "as_user", metavar="USER", help="User, or service account, to impersonate."),
-    click.option(
+    option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current context."),
+    option("--cluster", metavar="NAME", help="Cluster of the kubeconfig; default: the context's."),
+    option("--user", metavar="NAME", help="User of the kubeconfig; default: the context's."),
+    option("--as", "as_user", metavar="USER", help="User, or service account, to impersonate."),
+    option(
         "--as-group", "as_groups", multiple=True, metavar="GROUP", help="Group to impersonate, with --as; repeatable."
     ),
-    click.option("--as-uid", metavar="UID", help="UID to impersonate, with --as."),
-    click.option(
+    option("--as-uid", metavar="UID", help="UID to impersonate, with --as."),
+    option(
         "--as-user-extra",
         "as_attributes",
         multiple=True,
@@ -120,7 +125,7 @@ _FLAGS: Final = (
         metavar="KEY=VALUE",
         help="Further attribute of the user to impersonate, with --as; repeatable, also for one key.",
     ),
-    click.option(
+    option(
         "--request-timeout",
         callback=_seconds,
         metavar="TIME",
@@ -142,6 +147,6 @@ def flags(function: _F) -> _F:
         )
         return function(*arguments, connection=ClusterConnection(impersonation=whom, **chosen), **given)
 
-    for option in reversed(_FLAGS):
-        command = option(command)
+    for each in reversed(_FLAGS):
+        command = each(command)
     return command  # type: ignore[return-value] # the function, with other parameters

@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from restow.cli.escapes import visible
-
 
 class Exit(IntEnum):
     """The meaning of a command's exit code.
@@ -38,9 +36,11 @@ class InputError(click.ClickException):
         super().__init__(message)
         self.lines = tuple(lines)
 
-    def show(self, file: Any = None) -> None:
+    def show(self, _file: Any = None) -> None:
+        from restow.cli.printing import say
+
         for line in (f"restow: {self.message}", *self.lines):
-            click.echo(visible(line), err=True, file=file)
+            say(line)
 
 
 class FindingsError(InputError):

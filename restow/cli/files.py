@@ -8,17 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli.exits import InputError
-from restow.conversion.manifests import NotYaml, YamlDocument, objects_of, read
 from restow.kube.resources import qualified_name
+
+if TYPE_CHECKING:
+    from restow.conversion.manifests import YamlDocument
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = Path("-")
@@ -97,6 +98,8 @@ def documents_of(path: Path) -> list[YamlDocument]:
     Raises:
         InputError: the file cannot be read, is not YAML, or has values that JSON does not have.
     """
+    from restow.conversion.manifests import NotYaml, read
+
     source = ManifestSource(path, named=True)
     try:
         documents = read(read_text(source).removeprefix("\ufeff"))
@@ -118,6 +121,8 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         InputError: the file cannot be written.
     """
+    import tempfile
+
     path = path.resolve()
     try:
         mode = path.stat()
@@ -170,6 +175,8 @@ def found_in(sources: Iterable[ManifestSource]) -> Iterator[Found]:
     Raises:
         InputError: a file cannot be read, is not YAML, or has values that JSON does not have.
     """
+    from restow.conversion.manifests import NotYaml, objects_of, read
+
     for source in sources:
         try:
             documents = read(read_text(source))

@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
-import msgspec
 
 from restow.cli.escapes import escaped
 
@@ -34,6 +33,12 @@ _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime
 def remember(context: click.Context, parameter: click.Parameter, value: str | int | None) -> None:
     """Store -v, --log-level or --log-format until the log is set up; a click callback."""
     context.meta[f"{_KEY}{parameter.name}"] = value
+
+
+def is_verbose() -> bool:
+    """Return whether the user gave -v with a number above 0."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(f"{_KEY}verbosity"))
 
 
 def log_to_stderr(default: str = "warning") -> None:
@@ -122,6 +127,8 @@ def _details(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _encoded(value: Any) -> str:
+    import msgspec
+
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 

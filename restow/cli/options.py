@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from restow import migrator
 from restow.cli import completion
 from restow.cli import connection as clusters
 from restow.cli.logs import FORMATS, LEVELS, remember
 from restow.cli.printing import note_wide
 from restow.cli.session import PATIENCE
-from restow.migrator import Engine, ManagedFields, Options, Phase, Scope, Shard
+from restow.cli.shared import option
 from restow.migrator.model.options import PATIENCE_S, SETTLE_S, url_problem
-from restow.migrator.requests.environment import Converters, own_webhook
 
 if TYPE_CHECKING:
     from restow.cli.registries import ConversionSource
+    from restow.migrator.requests.environment import Converters
 
 JOB_INDEX = "JOB_COMPLETION_INDEX"
 """The environment variable with which an Indexed Job tells each pod its index, from 0."""
@@ -41,7 +42,7 @@ def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
 def logs(function: _F) -> _F:
     """Add -v, --log-level and --log-format, for ``restow.cli.logs.log_to_stderr``."""
     return together(
-        click.option(
+        option(
             "-v",
             "--v",
             "verbosity",
@@ -51,7 +52,7 @@ def logs(function: _F) -> _F:
             callback=remember,
             help="Log level as a number, as kubectl's: 1 to 5 info, 6 and more debug with every request.",
         ),
-        click.option(
+        option(
             "--log-level",
             type=click.Choice(LEVELS),
             envvar="RESTOW_LOG_LEVEL",
@@ -60,7 +61,7 @@ def logs(function: _F) -> _F:
             callback=remember,
             help="Lowest level to log; default: info for commands that serve, warning for others.",
         ),
-        click.option(
+        option(
             "--log-format",
             type=click.Choice(FORMATS),
             envvar="RESTOW_LOG_FORMAT",
@@ -136,11 +137,12 @@ def output(function: _F) -> _F:
     )(function)
 
 
-def crds(function: _F) -> _F:
-    """Add CRD… | --all | -f FILE."""
+def crds(*, all_without: bool = False) -> Callable[[_F], _F]:
+    """Add CRD… | --all | -f FILE; ``all_without`` for a command that means all CRDs where none is named."""
+    default = "; the default where none is named" if all_without else ""
     return together(
         click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds),
-        click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster."),
+        click.option("--all", "everything", is_flag=True, help=f"All CRDs of the cluster{default}."),
         click.option(
             "-f",
             "--filename",
@@ -150,7 +152,7 @@ def crds(function: _F) -> _F:
             metavar="FILE",
             help="Use the names of the CRDs in this manifest (file, folder, or - for stdin); repeatable.",
         ),
-    )(function)
+    )
 
 
 def selection(function: _F) -> _F:
@@ -167,16 +169,16 @@ def migration(function: _F) -> _F:
     return together(
         click.option(
             "--managed-fields",
-            type=click.Choice([each.value for each in ManagedFields]),
-            default=ManagedFields.TRANSLATE.value,
+            type=click.Choice([each.value for each in migrator.ManagedFields]),
+            default=migrator.ManagedFields.TRANSLATE.value,
             show_default=True,
             help="Translate entries of other versions to the storage version, strip entries of unserved versions, "
             "or keep all.",
         ),
         click.option(
             "--scope",
-            type=click.Choice([each.value for each in Scope]),
-            default=Scope.NOT_STORAGE.value,
+            type=click.Choice([each.value for each in migrator.Scope]),
+            default=migrator.Scope.NOT_STORAGE.value,
             show_default=True,
             help="The managedFields entries that --managed-fields applies to.",
         ),
@@ -189,8 +191,13 @@ def migration(function: _F) -> _F:
             "--skip-phase",
             "skip",
             multiple=True,
-            type=click.Choice([each.value for each in Phase]),
+            type=click.Choice([each.value for each in migrator.Phase]),
             help="Skip this phase; repeatable.",
+        ),
+        click.option(
+            "--only",
+            type=click.Choice([each.value for each in migrator.Phase]),
+            help="Run this phase alone; prune includes the writes that prove that it is safe.",
         ),
         click.option(
             "--ignore-mark", is_flag=True, help="Write all objects even if the proof of a complete run is valid."
@@ -205,8 +212,8 @@ def running(function: _F) -> _F:
     return together(
         click.option(
             "--engine",
-            type=click.Choice([each.value for each in Engine]),
-            default=Engine.DIRECT.value,
+            type=click.Choice([each.value for each in migrator.Engine]),
+            default=migrator.Engine.DIRECT.value,
             show_default=True,
             help="What re-encodes objects: restow (direct), or first the cluster's StorageVersionMigration (native); "
             "auto is direct, but waits for an active StorageVersionMigration.",
@@ -230,7 +237,7 @@ def running(function: _F) -> _F:
     )(function)
 
 
-def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None:
+def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> migrator.Shard | None:
     """Return the shard from the flags that ``running`` added, and remove them from ``flags``.
 
     Raises:
@@ -239,14 +246,14 @@ def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None
     part, count = flags.pop("shard"), flags.pop("shards")
     try:
         if part is not None:
-            return Shard.parse(part)
+            return migrator.Shard.parse(part)
         if count is None:
             return None
         index = environment.get(JOB_INDEX, "")
         if not (index.isascii() and index.isdecimal()):
             msg = f"--shards {count} needs {JOB_INDEX}, as an Indexed Job sets it; elsewhere give --shard I/{count}"
             raise click.UsageError(msg)
-        return Shard(int(index), count)
+        return migrator.Shard(int(index), count)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 
@@ -317,6 +324,8 @@ def converters(flags: dict[str, Any]) -> Converters:
         click.UsageError: --crd is given without --registry or --rules, or they do not name conversions.
         InputError: a file cannot be used.
     """
+    from restow.migrator.requests.environment import own_webhook
+
     source, crd_files = source_of(flags), flags.pop("crd_files")
     if source is None:
         if crd_files:
@@ -328,7 +337,7 @@ def converters(flags: dict[str, Any]) -> Converters:
     return load_converters(source, crd_files)
 
 
-def migration_options(flags: dict[str, Any], **more: Any) -> Options:
+def migration_options(flags: dict[str, Any], **more: Any) -> migrator.Options:
     """Return the options of a migration from the flags that ``migration`` added, and remove them from ``flags``.
 
     Raises:
@@ -338,9 +347,9 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
     if flags.pop("all_namespaces") and namespace:
         msg = "--namespace and --all-namespaces exclude each other"
         raise click.UsageError(msg)
-    managed_fields = ManagedFields(flags.pop("managed_fields"))
+    managed_fields = migrator.ManagedFields(flags.pop("managed_fields"))
     strip_served = flags.pop("strip_served")
-    if strip_served and managed_fields is not ManagedFields.STRIP:
+    if strip_served and managed_fields is not migrator.ManagedFields.STRIP:
         msg = "--strip-served needs --managed-fields strip"
         raise click.UsageError(msg)
     conversion_url = flags.pop("conversion_url")
@@ -348,9 +357,9 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
         msg = f"--conversion-url: {why}"
         raise click.UsageError(msg)
     return checked(
-        skip=frozenset(Phase(each) for each in flags.pop("skip")),
+        skip=_skipped(flags.pop("skip"), flags.pop("only")),
         managed_fields=managed_fields,
-        scope=Scope(flags.pop("scope")),
+        scope=migrator.Scope(flags.pop("scope")),
         strip_served=strip_served,
         ignore_mark=flags.pop("ignore_mark"),
         conversion_url=conversion_url,
@@ -360,29 +369,48 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
     )
 
 
-def checked(**options: Any) -> Options:
+def _skipped(skip: tuple[str, ...], only: str | None) -> frozenset[migrator.Phase]:
+    """Return the phases that ``--skip-phase`` or ``--only`` switches off.
+
+    Raises:
+        click.UsageError: both flags were given.
+    """
+    if only is None:
+        return frozenset(map(migrator.Phase, skip))
+    if skip:
+        msg = "--only says which phase runs, and --skip-phase which does not: give one"
+        raise click.UsageError(msg)
+    runs = {migrator.Phase(only)} | ({migrator.Phase.STORAGE} if only == migrator.Phase.PRUNE else set())
+    return frozenset(migrator.Phase) - runs
+
+
+def checked(**options: Any) -> migrator.Options:
     """Return the options of a migration.
 
     Raises:
         click.UsageError: ``Options`` refuses a value.
     """
     try:
-        return Options(**options)
+        return migrator.Options(**options)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 
 
-def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:
+def crd_names(
+    names: tuple[str, ...], everything: bool, files: tuple[Path, ...], *, all_without: bool = False
+) -> tuple[str, ...] | None:
     """Return the names of the CRDs, each once; None means all CRDs of the cluster.
+
+    With ``all_without``, all are meant where none is named.
 
     Raises:
         click.UsageError: no CRD is named, or CRDs are named together with --all.
         InputError: a file cannot be read, contains no CRD, or contains a malformed one.
     """
-    if everything:
-        if names or files:
-            msg = "name CRDs or give --all, not both"
-            raise click.UsageError(msg)
+    if everything and (names or files):
+        msg = "name CRDs or give --all, not both"
+        raise click.UsageError(msg)
+    if everything or (all_without and not (names or files)):
         return None
     found = names
     if files:
@@ -390,6 +418,6 @@ def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...])
 
         found = (*names, *(crd.name for crd in load_crds(files)))
     if not found:
-        msg = "name the CRDs (<plural>.<group>), give -f FILE, or --all"
+        msg = "name the CRDs, give -f FILE, or --all"
         raise click.UsageError(msg)
     return tuple(dict.fromkeys(found))

@@ -3,6 +3,8 @@
 Every command prints through this module (a linter rule enforces it), because names and messages come from manifests and
 servers: a control character in one could move a terminal's cursor, set its title, or start a line that looks like
 restow's own. The module shows control characters as escapes, for example ``\u001b``.
+
+The libraries of a format are imported when something is printed in it: help needs none of them.
 """
 
 from __future__ import annotations
@@ -10,50 +12,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
-import msgspec
-import yaml
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
-from rich.text import Text
 
 from restow.cli.escapes import escaped, has_controls, visible
-from restow.cli.tables import fold, lay_out
 
 _WIDE = "restow.cli.printing.wide"
-_NO_LIMIT = 100_000  # columns; a row is only as wide as its cells
-
-
-class _Console(Console):
-    """Escapes control characters in all text, including live views; Rich's own styles stay."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for segment in super().render(renderable, options):
-            if segment.control or not has_controls(segment.text):
-                yield segment
-            else:
-                yield Segment(escaped(segment.text), segment.style)
-
-
-class _Messages(_Console):
-    """Stops printing when the reader has closed the pipe: messages must not end the work."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-
-
-def console(*, stderr: bool = False) -> Console:
-    """Return a console. Only on a terminal it uses colours and wraps lines; in a pipe a row is one line."""
-    terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    coloured = has_colours(os.environ, terminal=terminal)
-    made = (_Messages if stderr else _Console)(
-        stderr=stderr, highlight=False, force_terminal=terminal or coloured, no_color=not coloured
-    )
-    if not terminal:
-        made.soft_wrap, made.width = True, _NO_LIMIT
-    return made
 
 
 def has_colours(environment: Mapping[str, str], *, terminal: bool) -> bool:
@@ -78,8 +44,9 @@ def print_sentence(text: str, *, first: str = "", then: str = "  ") -> None:
         first: what the first line begins with.
         then: what the other lines begin with.
     """
-    out = console()
-    for line in fold(visible(text), out.width if out.file.isatty() else None, first=first, then=then):
+    from restow.cli.tables import fold
+
+    for line in fold(visible(text), terminal_width(), first=first, then=then):
         click.echo(line)
 
 
@@ -92,42 +59,53 @@ def print_text(text: str) -> None:
 def print_data(data: Any, form: str) -> None:
     """Print data as ``json`` or ``yaml``; both formats write control characters as escapes with the same meaning."""
     if form == "json":
+        import msgspec
+
         text = msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
         click.echo(escaped(text))
     else:
-        text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+        import yaml
+
+        class Dumper(yaml.SafeDumper):
+            """Writes strings with control characters in double quotes, where YAML allows escapes."""
+
+        def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+            style = '"' if has_controls(text) else None
+            return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+        Dumper.add_representer(str, represent)
+        text = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True)
         click.echo(escaped(text), nl=False)
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes strings with control characters in double quotes, where YAML allows escapes."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if has_controls(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    spare: Sequence[str] = (),
+    trivial: Mapping[str, str] | None = None,
+) -> None:
     """Print a borderless table like kubectl's, fitted to the width of a terminal (``restow.cli.tables``).
 
     Args:
         columns: the column names.
         rows: the cells of each row.
         spare: columns that a narrow terminal may omit, the first one first; -o wide shows them.
+        trivial: columns that a terminal omits if all cells have this value; -o wide shows them.
     """
-    out = console()
-    width = out.width if out.file.isatty() and not is_wide() else None
-    table = lay_out(columns, [[visible(cell) for cell in row] for row in rows], width, spare)
-    for line in table.heading:
-        out.print(Text(line, style="bold"), soft_wrap=True)
-    for line in table.lines:
-        out.print(Text(line), soft_wrap=True)
+    from restow.cli.tables import lay_out
+
+    width = None if is_wide() else terminal_width()
+    table = lay_out(columns, [[visible(cell) for cell in row] for row in rows], width, spare, trivial or {})
+    _print_lines(table.heading, "bold")
+    _print_lines(table.lines)
     if table.left_out:
         say(f"The terminal is too narrow for {', '.join(table.left_out)}: -o wide shows all columns.", style="dim")
+
+
+def print_heading(text: str) -> None:
+    """Print the heading of a table."""
+    _print_lines((visible(text),), "bold")
 
 
 def note_wide(context: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -146,9 +124,33 @@ def is_wide() -> bool:
 
 def say(text: str, *, style: str = "") -> None:
     """Print a message on stderr, separate from the result; a terminal folds it between words."""
-    out = console(stderr=True)
-    for line in fold(visible(text), out.width if out.file.isatty() else None):
-        out.print(Text(line, style=style), soft_wrap=True)
+    from restow.cli.tables import fold
+
+    _print_lines(fold(visible(text), terminal_width(stderr=True)), style, stderr=True)
+
+
+def terminal_width(*, stderr: bool = False) -> int | None:
+    """Return the width of the terminal in columns, None in a pipe, where a row is one line."""
+    if not (sys.stderr if stderr else sys.stdout).isatty():
+        return None
+    from restow.cli.console import console
+
+    return console(stderr=stderr).width
+
+
+def _print_lines(lines: Iterable[str], style: str = "", *, stderr: bool = False) -> None:
+    """Print lines in a style; a closed pipe ends a result, but messages do not end the work."""
+    stream = sys.stderr if stderr else sys.stdout
+    if has_colours(os.environ, terminal=stream.isatty()):
+        from restow.cli.console import console
+
+        out = console(stderr=stderr)
+        for line in lines:
+            out.print(line, style=style or None, markup=False, emoji=False, soft_wrap=True)
+        return
+    with suppress(*([BrokenPipeError] if stderr else [])):
+        for line in lines:
+            click.echo(escaped(line), err=stderr)
 
 
 def counted(number: int, what: str) -> str:

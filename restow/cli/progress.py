@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.segment import ControlType
 from rich.text import Text
 
-from restow.cli.printing import console as standard_console
+from restow.cli.console import console as standard_console
 from restow.migrator import CrdReport
 from restow.migrator.model.callbacks import Moment
 
@@ -185,7 +185,7 @@ class Progress:
             del self._tracks[report.name]
             if report.refused or not report.storage_version:  # the result at the end has the reason
                 return
-            if self._is_live:
+            if self._is_live and self._crds != 1:  # the result at the end says the same of a single CRD
                 self._above(report)
         if not self._is_live:
             self._tell(track, now)

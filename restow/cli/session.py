@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from restow.cli import signals
+from restow import crds, kube, migrator
 from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.logs import log_to_stderr
-from restow.cli.printing import echo
-from restow.crds import CrdError
-from restow.kube.errors import ApiError, CredentialsExpired, KubeError, NotFound, Unauthorized, Unreachable
-from restow.kube.resources import NAMESPACES
-from restow.kube.retry import READ_PATIENCE_S, RetryingCluster
-from restow.migrator import ListFailed, MigrationRefused
-from restow.migrator.requests.preflight import missing_namespace
+from restow.cli.printing import say
+
+if TYPE_CHECKING:  # only a run needs them, and they take longer than to show the help
+    import asyncio
+    import signal
+
+    from restow.kube.retry import RetryingCluster
 
 PATIENCE = "RESTOW_PATIENCE"
 """The environment variable for the seconds to wait for an API server that does not answer."""
@@ -42,11 +41,13 @@ def run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnec
     For a command that ``drains``, SIGTERM and SIGINT set ``Session.stop``, and the command ends by itself. A second
     signal ends it immediately. Any other command ends immediately on the first signal.
     """
+    import asyncio
+
     log_to_stderr()
     try:
         code = asyncio.run(_run(command, connection, drains=drains))
-    except (KubeError, MigrationRefused, CrdError, ListFailed) as error:
-        echo(f"restow: {sentence(error)}", err=True)
+    except (kube.KubeError, migrator.MigrationRefused, crds.CrdError, migrator.ListFailed) as error:
+        say(f"restow: {sentence(error)}")
         code = _code(error)
     except KeyboardInterrupt:
         code = Exit.FAILURES
@@ -58,6 +59,12 @@ def run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnec
 
 
 async def _run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnection, *, drains: bool) -> Exit:
+    import asyncio
+    import signal
+
+    from restow.cli import signals
+    from restow.kube.retry import RetryingCluster
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT) if drains else ():
@@ -68,6 +75,8 @@ async def _run(command: Callable[[Session], Awaitable[Exit]], connection: Cluste
 
 def _patience(connection: ClusterConnection) -> float:
     """Return how long a read waits for an API server: as the environment says, else at most --request-timeout."""
+    from restow.kube.retry import READ_PATIENCE_S
+
     said = os.environ.get(PATIENCE, "")
     try:
         return float(said) if said else min(READ_PATIENCE_S, connection.request_timeout or READ_PATIENCE_S)
@@ -78,7 +87,11 @@ def _patience(connection: ClusterConnection) -> float:
 
 def _code(error: Exception) -> Exit:
     """Distinguish transient errors, after which a Job retries, from errors that the user has to fix."""
-    passes = error.out_of_reach if isinstance(error, KubeError) else isinstance(error, ListFailed) and error.unreachable
+    passes = (
+        error.out_of_reach
+        if isinstance(error, kube.KubeError)
+        else isinstance(error, migrator.ListFailed) and error.unreachable
+    )
     return Exit.OUT_OF_REACH if passes else Exit.REFUSED
 
 
@@ -88,17 +101,24 @@ async def require_namespace(session: Session, namespace: str | None) -> None:
     Raises:
         MigrationRefused: the namespace does not exist.
     """
+    from restow.migrator.requests.preflight import missing_namespace
+
     if namespace and (why := await missing_namespace(session.cluster, namespace)):
-        raise MigrationRefused(why)
+        raise migrator.MigrationRefused(why)
 
 
 def _ask_to_stop(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, number: signal.Signals) -> None:
+    from restow.cli import signals
+
     stop.set()
     signals.off(loop, number)
 
 
 def sentence(error: Exception) -> str:
     """Return an error as one sentence for users, with the next step."""
+    from restow.kube.errors import ApiError, CredentialsExpired, NotFound, Unauthorized, Unreachable
+    from restow.kube.resources import NAMESPACES
+
     if isinstance(error, Unauthorized):
         return (
             f"{error.verb} {error.target}: the API server does not accept the credentials; they are wrong or have "

@@ -6,12 +6,15 @@ the signal between two instructions of the main thread and wakes the loop, which
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 def ignore_hangup() -> None:

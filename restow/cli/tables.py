@@ -1,5 +1,7 @@
 """Tables in kubectl's format, laid out for the width of a terminal. Pure.
 
+A terminal does not show a column that says nothing: each of its cells is trivial, such as zero failed objects.
+
 A row that is too wide for the terminal is folded between words, never inside one, because a broken name can be neither
 read nor copied. The steps, until the table fits:
 
@@ -12,15 +14,23 @@ Sentences fold between words too. Without a width, for example in a pipe, a row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rich.cells import cell_len
-
 _GAP: Final = "  "
 _NONE: Final = "-"  # what commands print for a cell without a value
+_NOTHING: Final[Mapping[str, str]] = {}
 _NARROWEST: Final = 12  # cells; text in a narrower column takes too many lines to read
+
+
+def cell_len(text: str) -> int:
+    """Return the width of a text in cells of a terminal. The library for it is loaded only if the text needs it."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len as measured
+
+    return measured(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,7 @@ class TableLayout:
     Attributes:
         heading: the lines of the column names; empty for a table of blocks.
         lines: the lines of the rows.
-        left_out: the omitted columns.
+        left_out: the columns that are omitted for lack of room.
     """
 
     heading: tuple[str, ...]
@@ -39,7 +49,11 @@ class TableLayout:
 
 
 def lay_out(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None, spare: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    width: int | None = None,
+    spare: Sequence[str] = (),
+    trivial: Mapping[str, str] = _NOTHING,
 ) -> TableLayout:
     """Lay out a table.
 
@@ -48,12 +62,14 @@ def lay_out(
         rows: the cells of each row, one for each column; a cell contains no line feed.
         width: the width of a line in cells, None for no limit.
         spare: columns that may be omitted, the first one first.
+        trivial: columns that are omitted if all cells have this value.
     """
     heading, body = tuple(column.upper() for column in columns), [tuple(row) for row in rows]
     if width is None:
         return _table(heading, body, _natural(heading, body))
-    shown, left_out = list(range(len(columns))), []
-    for name in (None, *spare):
+    telling = [place for place, name in enumerate(columns) if not _says_nothing(body, place, trivial.get(name))]
+    shown, left_out = [*telling], []
+    for name in (None, *(name for name in spare if columns.index(name) in telling)):
         if name is not None:
             shown.remove(columns.index(name))
             left_out.append(name.upper())
@@ -61,7 +77,12 @@ def lay_out(
         if (widths := _fitting(part, cells, width)) is not None:
             made = _table(part, cells, widths)
             return TableLayout(made.heading, made.lines, tuple(left_out))
-    return TableLayout((), tuple(line for row in body for line in _block(heading, row, width)))
+    part = _selected(heading, telling)
+    return TableLayout((), tuple(line for row in body for line in _block(part, _selected(row, telling), width)))
+
+
+def _says_nothing(rows: Sequence[Sequence[str]], place: int, trivial: str | None) -> bool:
+    return bool(rows) and all(row[place] == trivial for row in rows)
 
 
 def _selected(cells: Sequence[str], shown: Sequence[int]) -> tuple[str, ...]:

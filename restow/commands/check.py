@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import counted, echo, print_data, print_table, say
-from restow.cli.registries import ConversionSource, load_crds
 from restow.cli.session import Session, run
-from restow.conversion import Adopted, DefinitionError, Diagnostic, Graph
-from restow.conversion.definition.bounds import narrowed_bounds
-from restow.conversion.definition.losses import AcceptedList, RuleLoss, accepted_lists, rule_losses
-from restow.conversion.definition.missing import missing_where_kept, missing_where_made
-from restow.conversion.definition.opaque import OpaqueField, opaque_fields
-from restow.conversion.definition.suggestions import Suggestion, suggestions
-from restow.crds import Crd
-from restow.migrator.requests.crdaccess import list_crds
 from restow.offline import options as offline
+
+if TYPE_CHECKING:
+    from restow.cli.registries import ConversionSource
+    from restow.conversion import Adopted, Diagnostic, Graph
+    from restow.conversion.definition.losses import AcceptedList, RuleLoss
+    from restow.conversion.definition.opaque import OpaqueField
+    from restow.conversion.definition.suggestions import Suggestion
+    from restow.crds import Crd
 
 
 @click.command("check")
@@ -50,6 +49,9 @@ def command(**flags: Any) -> None:
     \b
     restow check --registry example.conversions:registry --crd config/crd --report
     """
+    from restow.cli.registries import load_crds
+    from restow.migrator.requests.crdaccess import list_crds
+
     source, form, report = offline.source(flags), flags["output"], flags["report"]
     if flags["live"] and flags["crd_files"]:
         msg = "--live reads the CRDs from the cluster, --crd from files: give one"
@@ -83,6 +85,9 @@ class _Checked:
     @property
     def notes(self) -> list[Diagnostic]:
         """Information that is not a defect: bounds that another version narrows, fields that failures leave."""
+        from restow.conversion.definition.bounds import narrowed_bounds
+        from restow.conversion.definition.missing import missing_where_kept, missing_where_made
+
         kinds = () if self.graph is None else self.graph.kinds.values()
         found = (
             note
@@ -93,6 +98,8 @@ class _Checked:
 
 
 def _checked(source: ConversionSource, crds: Iterable[Crd]) -> _Checked:
+    from restow.conversion import Graph
+
     crds = tuple(crds)
     found = _frozen(source, crds)
     if isinstance(found, Graph):
@@ -102,6 +109,8 @@ def _checked(source: ConversionSource, crds: Iterable[Crd]) -> _Checked:
 
 
 def _frozen(source: ConversionSource, crds: Sequence[Crd]) -> Graph | tuple[Diagnostic, ...]:
+    from restow.conversion import DefinitionError
+
     try:
         return source.graph(crds)
     except InputError as error:
@@ -124,6 +133,9 @@ def _is_for(graph: Graph, crds: Sequence[Crd], source: ConversionSource) -> None
 
 def _drafts(source: ConversionSource, crds: Sequence[Crd]) -> list[Suggestion]:
     """Draft rules for unaccounted fields, unless the existing rules are invalid themselves."""
+    from restow.conversion import Graph
+    from restow.conversion.definition.suggestions import suggestions
+
     alone = _frozen(source, ())
     if not isinstance(alone, Graph):
         return []
@@ -151,6 +163,9 @@ class _RulesReport:
     @classmethod
     def of(cls, graph: Graph) -> _RulesReport:
         """Report on the rules of a graph."""
+        from restow.conversion.definition.losses import accepted_lists, rule_losses
+        from restow.conversion.definition.opaque import opaque_fields
+
         kinds = [*graph.kinds.values()]
         return cls(
             tuple(loss for kind in kinds for loss in rule_losses(kind)),

@@ -1,47 +1,48 @@
-"""``restow convert``: convert manifests to another version."""
+"""``restow convert``: convert manifests to another version, or answer a ConversionReview."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli.exits import Exit, InputError
-from restow.cli.files import ManifestSource, Unreadable, read_text, sources_of, write_text
-from restow.cli.printing import echo, print_data, print_text, say
-from restow.conversion import Graph
-from restow.conversion.manifests import (
-    Converted,
-    NoTargetVersion,
-    NotYaml,
-    ObjectOutcome,
-    Status,
-    Targets,
-    convert_manifest,
-    write_yaml,
-)
-from restow.conversion.model.values import ABSENT
 from restow.offline import options as offline
-from restow.offline.differences import FieldChange, changes
 
-_SEPARATOR = "---\n"
+if TYPE_CHECKING:
+    from restow.cli.files import ManifestSource
+
+_OF_MANIFESTS = ("to", "in_place", "diff", "check", "no_stash")
 
 
 @click.command("convert")
 @offline.manifests
-@offline.target
+@partial(offline.target, required=False)
 @offline.conversions
 @click.option("--in-place", is_flag=True, help="Write the files; a file with an object that fails stays unchanged.")
 @click.option("--diff", is_flag=True, help="Print the changes of each field instead of the manifests.")
 @click.option("--check", is_flag=True, help="Write nothing; list the files that would change, and exit with 3.")
 @click.option("--no-stash", is_flag=True, help="Drop what VERSION cannot represent, and report what is lost.")
+@click.option("--review", is_flag=True, help="Answer the ConversionReview in the file as the webhook would.")
+@click.option(
+    "--golden",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --review: recorded response; print the differences from it, and exit with 1 if there are any.",
+)
+@click.option(
+    "--make-review",
+    "make",
+    metavar="CRD",
+    help="Write a ConversionReview with the objects of this CRD (or Kind.group) from the files.",
+)
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["yaml", "json"]),
-    help="Print the data in this format instead of the edited text; also for --diff.",
+    help="Print the data in this format instead of the edited text; also for --diff. Reviews are JSON without it.",
 )
 def command(**flags: Any) -> None:
     """Convert manifests to another version, with comments and order.
@@ -54,26 +55,77 @@ def command(**flags: Any) -> None:
     and has to be converted by hand. Other kinds of the group, Kustomize patches and targets, and manifests in
     ConfigMaps are named.
 
-    Exit codes: 0 converted; 1 an object or a field could not be converted, and is printed unchanged; 2 usage; 3 files
-    would change (--check).
+    With --review, replay the requests of an API server; with --golden, compare the response with a recorded one.
+    --make-review writes the request.
+
+    Exit codes: 0 converted; 1 an object or a field could not be converted, and is printed unchanged, or a response is a
+    failure or differs from --golden; 2 usage; 3 files would change (--check).
 
     \b
     restow convert -f widget.yaml --to v1beta1 --registry example.conversions:registry
     restow convert -f deploy/ -R --to v1beta1 --registry example.conversions:registry --in-place
+    restow convert --make-review widgets.example.com -f samples/ --to v1beta1 --registry example.conversions:registry
+    restow convert --review -f request.json --registry example.conversions:registry --golden response.json
     """
-    if flags["in_place"] and flags["check"]:
-        msg = "--in-place writes and --check does not: give one"
-        raise click.UsageError(msg)
+    _insist(flags)
+    from restow.cli.files import sources_of
+
     sources = sources_of(flags["files"], recursive=flags["recursive"])
     if flags["in_place"] and any(source.is_stdin for source in sources):
         msg = "--in-place needs files, not stdin"
         raise click.UsageError(msg)
     loaded = offline.loaded(flags)
+    convert = _review if flags["review"] or flags["make"] else _manifests
+    raise SystemExit(int(convert(flags, loaded, sources)))
+
+
+def _insist(flags: dict[str, Any]) -> None:
+    """Refuse flags that contradict each other.
+
+    Raises:
+        click.UsageError: they do.
+    """
+    if flags["in_place"] and flags["check"]:
+        msg = "--in-place writes and --check does not: give one"
+        raise click.UsageError(msg)
+    if flags["review"] and any(flags[name] for name in (*_OF_MANIFESTS, "make")):
+        msg = "--review answers a review, which says how to convert: give it with -f, --golden and -o only"
+        raise click.UsageError(msg)
+    if flags["make"] and any(flags[name] for name in _OF_MANIFESTS if name != "to"):
+        msg = "--make-review writes a review: give it with -f, --to and -o only"
+        raise click.UsageError(msg)
+    if flags["golden"] and not flags["review"]:
+        msg = "--golden is the recorded response of a review: give --review too"
+        raise click.UsageError(msg)
+    if flags["to"] is None and not flags["review"]:
+        msg = "Missing option '--to'."
+        raise click.UsageError(msg)
+
+
+def _review(flags: dict[str, Any], loaded: offline.Conversions, sources: list[ManifestSource]) -> Exit:
+    """Answer a review, or make one."""
+    from restow.offline.reviews import answer_review, make_review, print_review
+
+    form = flags["output"] or "json"
+    if flags["make"]:
+        print_review(make_review(loaded, sources, flags["make"], flags["to"]), form)
+        return Exit.DONE
+    if len(sources) != 1:
+        msg = "give one review"
+        raise click.UsageError(msg)
+    return answer_review(loaded.graph, sources[0], flags["golden"], form)
+
+
+def _manifests(flags: dict[str, Any], loaded: offline.Conversions, sources: list[ManifestSource]) -> Exit:
+    """Convert manifests, and write or print what the flags ask for."""
+    from restow.conversion.manifests import NoTargetVersion, Targets
+    from restow.offline.conversion import ManifestConversion
+
     try:
         targets = Targets.of(loaded.graph, flags["to"], loaded.crds)
     except NoTargetVersion as error:
         raise InputError(f"--to: {error}") from error
-    run = _Conversion(loaded.graph, targets, keeps_stash=not flags["no_stash"])
+    run = ManifestConversion(loaded.graph, targets, keeps_stash=not flags["no_stash"])
     for source in sources:
         run.convert(source)
     if flags["in_place"]:
@@ -81,183 +133,8 @@ def command(**flags: Any) -> None:
     if flags["diff"]:
         run.show_changes(flags["output"])
     elif flags["check"]:
-        for source in run.changed:
-            echo(str(source))
+        run.show_changed()
     elif not flags["in_place"]:
         run.show(flags["output"])
     run.tell()
-    raise SystemExit(int(run.exit(check=flags["check"])))
-
-
-@dataclass(slots=True)
-class _Conversion:
-    graph: Graph
-    targets: Targets
-    keeps_stash: bool
-    converted: list[tuple[ManifestSource, str, Converted]] = field(default_factory=list)
-    unread: bool = False
-
-    def convert(self, source: ManifestSource) -> None:
-        """Convert one manifest; report a file that is not a manifest and leave it unchanged."""
-        text = ""
-        try:
-            text = read_text(source)
-            found = convert_manifest(text, self.graph, self.targets, keeps_stash=self.keeps_stash)
-        except (NotYaml, Unreadable) as error:
-            self._leave(source, text, error)
-            return
-        self.converted.append((source, text, found))
-
-    def _leave(self, source: ManifestSource, text: str, error: Exception) -> None:
-        group = next((group for group in sorted(self.targets.groups) if f"{group}/" in text), None)
-        guess = " but a template" if "{{" in text else ""
-        reason = f"no YAML{guess}: {error.problem}" if isinstance(error, NotYaml) else str(error)
-        where = f"{source}:{error.line}" if isinstance(error, NotYaml) else str(source)
-        hint = "" if group is None else f"; it speaks of {group}, so look after it by hand"
-        fatal = source.named or group is not None
-        self.unread = self.unread or fatal
-        say(f"{where}: left as it is, {reason}{hint}", style="red" if fatal else "magenta")
-
-    @property
-    def changed(self) -> list[ManifestSource]:
-        """The manifests whose text changed."""
-        return [source for source, text, found in self.converted if found.text != text]
-
-    def tell(self) -> None:
-        """Print warnings and errors, and the overall result."""
-        if self._stashes_without_schema():
-            hint = "without CRDs a stash finds list items by their content, not by their keys: give --crd, or a Graph"
-            say(hint, style="magenta")
-        for source, _, found in self.converted:
-            for outcome in found.outcomes:
-                for sentence, style in _sentences(outcome):
-                    say(f"{source}:{outcome.line}: {outcome.title}{_inside(outcome)}: {sentence}", style=style)
-            for note in found.notes:
-                say(f"{source}:{note.line}: {note.text}", style="magenta")
-        say(self._summary(), style="bold")
-
-    def _stashes_without_schema(self) -> bool:
-        return any(
-            self.graph.kinds[outcome.target.rpartition("/")[0], outcome.kind].hub_schema is None
-            for _, _, found in self.converted
-            for outcome in found.having(Status.CONVERTED)
-            if self.keeps_stash and outcome.explanation is not None and outcome.explanation.stash_after is not None
-        )
-
-    def _summary(self) -> str:
-        counts = {status: sum(len(found.having(status)) for _, _, found in self.converted) for status in Status}
-        said = [f"{_count(counts[Status.CONVERTED], 'object')} converted"]
-        said += [f"{counts[Status.FAILED]} failed"] if counts[Status.FAILED] else []
-        spared = sum(len(outcome.spared) for _, _, found in self.converted for outcome in found.outcomes)
-        said += (
-            [f"{_count(spared, 'field')} with a template left as {'it is' if spared == 1 else 'they are'}"]
-            if spared
-            else []
-        )
-        said += [f"{counts[Status.CURRENT]} there already"] if counts[Status.CURRENT] else []
-        said += [f"{counts[Status.OTHER]} of other kinds"] if counts[Status.OTHER] else []
-        return ", ".join(said)
-
-    def write(self) -> None:
-        """Write the files that changed, except those with an object that failed."""
-        for source, text, found in self.converted:
-            if found.text == text:
-                continue
-            if found.having(Status.FAILED):
-                say(f"{source}: not written, as not all of it could be converted", style="red")
-                continue
-            write_text(source.path, found.text)
-
-    def show(self, form: str | None) -> None:
-        """Print the manifests as edited texts, or as data in the format of -o."""
-        if form is None:
-            print_text(_joined(found.text for _, _, found in self.converted))
-            return
-        documents: list[Any] = []
-        for source, _, found in self.converted:
-            said = [document for document in found.documents if document is not ABSENT]
-            documents += [document for document in said if document is not None]
-            if len(said) < len(found.documents):
-                self.unread = True
-                left_out = _count(len(found.documents) - len(said), "document")
-                say(f"{source}: {left_out} left out of the result, as JSON cannot say what is in it", style="red")
-        if form == "json":
-            print_data(documents[0] if len(documents) == 1 else _list_of(documents), "json")
-        for number, document in enumerate(documents if form == "yaml" else ()):
-            if number:
-                print_text(_SEPARATOR)
-            print_text(write_yaml(document))
-
-    def show_changes(self, form: str | None) -> None:
-        """Print the changes of each object."""
-        found = [
-            (source, outcome, changes(outcome.before, outcome.after))
-            for source, _, converted in self.converted
-            for outcome in converted.having(Status.CONVERTED)
-        ]
-        if form is not None:
-            print_data({"objects": [_changes_json(*each) for each in found]}, form)
-            return
-        for source, outcome, changed in found:
-            way = f"{outcome.api_version} -> {outcome.target}"
-            echo(f"{source}:{outcome.line}: {outcome.title}{_inside(outcome)}: {way}")
-            for change in changed:
-                echo(f"  {change.line()}")
-
-    def exit(self, *, check: bool) -> Exit:
-        """Return the exit code."""
-        if self.unread or any(found.having(Status.FAILED) for _, _, found in self.converted):
-            return Exit.FAILURES
-        if any(outcome.spared for _, _, found in self.converted for outcome in found.outcomes):
-            return Exit.FAILURES
-        return Exit.DUE if check and self.changed else Exit.DONE
-
-
-def _sentences(outcome: ObjectOutcome) -> list[tuple[str, str]]:
-    """Return the messages about an object, each with its style."""
-    said = [(f"cannot be converted to {outcome.target}: {outcome.error}", "red")] if outcome.error else []
-    said += [(warning, "magenta") for warning in outcome.warnings]
-    lost: dict[str, list[str]] = {}
-    for leaf in outcome.lost:
-        lost.setdefault(leaf.rule, []).append(leaf.pointer)
-    said += [(f"lost: {', '.join(pointers)} ({rule or 'undeclared'})", "magenta") for rule, pointers in lost.items()]
-    return said
-
-
-def _inside(outcome: ObjectOutcome) -> str:
-    return f" ({outcome.pointer})" if outcome.pointer else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _joined(texts: Iterable[str]) -> str:
-    """Join the texts of several manifests, with a separator where one is missing."""
-    whole = ""
-    for text in texts:
-        more = text
-        if whole.strip() and text.strip():
-            more = text.removeprefix("\ufeff")
-            whole += "" if whole.endswith("\n") else "\n"
-            whole += "" if more.startswith("---") else _SEPARATOR
-        whole += more
-    return whole
-
-
-def _list_of(documents: list[Any]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "List", "items": documents}
-
-
-def _changes_json(source: ManifestSource, outcome: ObjectOutcome, changed: list[FieldChange]) -> dict[str, Any]:
-    return {
-        "file": str(source),
-        "line": outcome.line,
-        "pointer": outcome.pointer,
-        "kind": outcome.kind,
-        "namespace": outcome.namespace,
-        "name": outcome.name,
-        "from": outcome.api_version,
-        "to": outcome.target,
-        "changes": [change.to_json() for change in changed],
-    }
+    return run.exit(check=flags["check"])

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, print_sentence, say
 from restow.cli.session import Session, require_namespace, run
-from restow.conversion.certificates import WiringRefused
-from restow.conversion.diagnosis import (
-    MOST_OBJECTS,
-    CrdDiagnosis,
-    CrdProblem,
-    NamespaceDiagnosis,
-    diagnose,
-    diagnose_namespace,
-)
-from restow.migrator import may_be_stored
-from restow.migrator.planning.diagnosis import CrdExamination
+
+if TYPE_CHECKING:
+    from restow.conversion.diagnosis import CrdDiagnosis, CrdProblem, NamespaceDiagnosis
 
 
 @click.command("doctor")
@@ -30,7 +25,7 @@ from restow.migrator.planning.diagnosis import CrdExamination
 @click.option(
     "--objects",
     type=click.IntRange(min=0),
-    default=MOST_OBJECTS,
+    default=10_000,
     show_default=True,
     metavar="N",
     help="Read at most so many objects, one by one, at each version.",
@@ -53,6 +48,10 @@ def command(name: str, namespace: str | None, objects: int, output: str, connect
     restow doctor widgets.example.com
     restow doctor --namespace team-a
     """
+    from restow.conversion.certificates import WiringRefused
+    from restow.conversion.diagnosis import diagnose, diagnose_namespace
+    from restow.migrator.planning.diagnosis import CrdExamination
+
     if bool(name) == bool(namespace):
         raise click.UsageError(
             "name one CRD (<plural>.<group>), or give --namespace for a namespace that is not deleted"
@@ -61,11 +60,14 @@ def command(name: str, namespace: str | None, objects: int, output: str, connect
     async def look(session: Session) -> Exit:
         if namespace:
             await require_namespace(session, namespace)
-            waits = await diagnose_namespace(session.cluster, namespace, may_be_stored, CrdExamination, most=objects)
+            waits = await diagnose_namespace(
+                session.cluster, namespace, migrator.may_be_stored, CrdExamination, most=objects
+            )
             _show_namespace(waits, output)
             return Exit.DONE if waits.well else Exit.FAILURES
+        (chosen,) = await full_names(session.cluster, [name])
         try:
-            found = await diagnose(session.cluster, name, may_be_stored, CrdExamination, most=objects)
+            found = await diagnose(session.cluster, chosen, migrator.may_be_stored, CrdExamination, most=objects)
         except WiringRefused as error:
             raise InputError(str(error)) from error
         _show(found, output)

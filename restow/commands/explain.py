@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from restow.cli import options
-from restow.cli.escapes import visible
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import Found, found_in, sources_of
-from restow.cli.printing import console, echo, print_data, print_table, say
-from restow.conversion import ObjectError
-from restow.conversion.explain import Explanation, OriginKind, ResultLeaf, SourceLeaf, Steps, explain
-from restow.conversion.manifests import NoTargetVersion, Targets
-from restow.conversion.model.fieldpath import pointed, pointer
+from restow.cli.printing import echo, print_data, print_heading, print_table, say
 from restow.offline import options as offline
+
+if TYPE_CHECKING:
+    from restow.conversion.explain import Explanation, ResultLeaf, SourceLeaf, Steps
 
 _VALUE_WIDTH = 40
 _STEP = re.compile(r'\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|\d+)\]')
@@ -45,6 +42,10 @@ def command(**flags: Any) -> None:
     \b
     restow explain -f widget.yaml --to v1beta1 --registry example.conversions:registry --why spec.size
     """
+    from restow.conversion import ObjectError
+    from restow.conversion.explain import explain
+    from restow.conversion.manifests import NoTargetVersion, Targets
+
     sources = sources_of(flags["files"], recursive=flags["recursive"])
     why = None if flags["why"] is None else _steps(flags["why"])
     loaded = offline.loaded(flags)
@@ -80,6 +81,10 @@ def command(**flags: Any) -> None:
 
 def _steps(text: str) -> Steps:
     """Read a JSON pointer, or a path in restow's own notation."""
+    import msgspec
+
+    from restow.conversion.model.fieldpath import pointed
+
     if text.startswith("/"):
         return tuple(int(name) if name.isdigit() else name for name in pointed(text))
     steps: list[str | int] = []
@@ -97,6 +102,8 @@ def _steps(text: str) -> Steps:
 
 def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[ResultLeaf], Sequence[SourceLeaf]]:
     """Return the leaves to show: all of them, or those at or below a field or with their origin there."""
+    from restow.conversion.model.fieldpath import pointer
+
     if why is None:
         return explanation.leaves, explanation.source_leaves
 
@@ -118,8 +125,10 @@ def _show(
     *,
     whole: bool,
 ) -> None:
-    title = visible(f"{found.title}: {' -> '.join(explanation.route)}")
-    console().print(title, style="bold", markup=False)
+    import msgspec
+
+    title = f"{found.title}: {' -> '.join(explanation.route)}"
+    print_heading(title)
     print_table(("field", "value", "how", "from", "rule"), (_leaf_row(leaf) for leaf in leaves))
     if source_leaves:
         echo()
@@ -155,6 +164,9 @@ def _show(
 
 
 def _leaf_row(leaf: ResultLeaf) -> tuple[str, ...]:
+    from restow.conversion.explain import OriginKind
+    from restow.conversion.model.fieldpath import pointer
+
     origin = leaf.origin
     sources = ", ".join(pointer(source) for source in origin.sources) if origin.how is not OriginKind.COPIED else ""
     deciders = f"(branch by {', '.join(map(pointer, origin.deciders))})" if origin.deciders else ""
@@ -163,6 +175,8 @@ def _leaf_row(leaf: ResultLeaf) -> tuple[str, ...]:
 
 
 def _short(value: Any) -> str:
+    import msgspec
+
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 1] + "…"
 
@@ -203,6 +217,8 @@ def _waived_json(explanation: Explanation) -> list[dict[str, str]]:
 
 
 def _leaf_json(leaf: ResultLeaf) -> dict[str, Any]:
+    from restow.conversion.model.fieldpath import pointer
+
     return {
         "pointer": leaf.pointer,
         "value": leaf.value,

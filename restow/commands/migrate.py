@@ -7,29 +7,29 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
+from restow import migrator
 from restow.cli import options
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_data, print_table, say
-from restow.cli.progress import Progress
 from restow.cli.session import Session, require_namespace, run
-from restow.migrator import CrdReport, Engine, MigrationReport, Options, crds_to_migrate, migrate
-from restow.migrator.model.report import MigrationResult
 
 EXITS = {
-    MigrationResult.SUCCEEDED: Exit.DONE,
-    MigrationResult.DRY_RUN: Exit.DONE,
-    MigrationResult.FAILED: Exit.FAILURES,
-    MigrationResult.REFUSED: Exit.REFUSED,
-    MigrationResult.UNREACHABLE: Exit.OUT_OF_REACH,
+    "Succeeded": Exit.DONE,
+    "DryRun": Exit.DONE,
+    "Failed": Exit.FAILURES,
+    "Refused": Exit.REFUSED,
+    "Unreachable": Exit.OUT_OF_REACH,
 }
+"""The exit code of each ``MigrationResult``, by its value."""
 _COLUMNS = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
+_TRIVIAL = {"rewritten": "0", "translated": "0", "remaining": "0", "failed": "0"}
 _FAILURES_SHOWN = 20
 
 
 @click.command("migrate")
-@options.crds
+@options.crds()
 @options.migration
 @click.option("--dry-run", is_flag=True, help="Send every write with dryRun=All; the server stores nothing.")
 @click.option(
@@ -77,6 +77,7 @@ def command(**flags: Any) -> None:
     \b
     restow migrate widgets.example.com
     restow migrate -f config/crd --dry-run
+    restow migrate widgets.example.com --only prune
     restow migrate widgets.example.com --managed-fields strip --scope unserved -o json
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
@@ -94,17 +95,22 @@ def command(**flags: Any) -> None:
         page_size=flags.pop("page_size"),
         settle_s=flags.pop("settle"),
         patience_s=flags.pop("patience"),
-        engine=Engine(flags.pop("engine")),
+        engine=migrator.Engine(flags.pop("engine")),
         resume=flags.pop("resume"),
         api_servers=flags.pop("api_servers"),
         shard=options.shard(flags, os.environ),
     )
 
+    from restow.cli.progress import Progress
+
     async def migrate_all(session: Session) -> Exit:
         await require_namespace(session, chosen.namespace)
-        wanted, doubtful = (names, frozenset[str]()) if names is not None else await _all_with_work(session, chosen)
+        if names is None:
+            wanted, doubtful = await _all_with_work(session, chosen)
+        else:
+            wanted, doubtful = await full_names(session.cluster, names), frozenset[str]()
         async with Progress(len(wanted)) as progress:
-            report = await migrate(
+            report = await migrator.migrate(
                 session.cluster, wanted, chosen, observer=progress, stop=session.stop, converters=converters
             )
         left_out = frozenset(crd.name for crd in report.crds if crd.refused and crd.name in doubtful)
@@ -116,22 +122,24 @@ def command(**flags: Any) -> None:
     run(migrate_all, connection, drains=True)
 
 
-async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str, ...], frozenset[str]]:
+async def _all_with_work(session: Session, options: migrator.Options) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the cluster's CRDs to migrate, and those of them that will probably be refused; report the others."""
-    found = await crds_to_migrate(session.cluster, options, stop=session.stop)
+    found = await migrator.crds_to_migrate(session.cluster, options, stop=session.stop)
     for why in found.left_out:
         say(f"left out: {why}", style="magenta")
     return found.names, found.doubtful
 
 
-def _exit(report: MigrationReport, left_out: frozenset[str]) -> Exit:
+def _exit(report: migrator.MigrationReport, left_out: frozenset[str]) -> Exit:
     """Return the exit code; it is 3, not 2, if only the CRDs in ``left_out`` are refused."""
+    from restow.migrator.model.report import MigrationResult
+
     if report.result is MigrationResult.REFUSED and all(crd.name in left_out for crd in report.crds if crd.refused):
         return Exit.DUE
     return EXITS[report.result]
 
 
-def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozenset()) -> None:
+def show(report: migrator.MigrationReport, form: str, left_out: frozenset[str] = frozenset()) -> None:
     """Print a report as a table, JSON or YAML, with explanations on stderr.
 
     Args:
@@ -139,14 +147,14 @@ def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozense
         form: ``table``, ``json`` or ``yaml``.
         left_out: the CRDs of ``--all`` that cannot be migrated in their present state.
     """
+    from restow.migrator.model.report import MigrationResult
+
     if form == "table":
-        print_table(
-            _COLUMNS, (_row(crd) for crd in report.crds), spare=("translated", "stored", "storage", "rewritten")
-        )
+        print_table(_COLUMNS, map(_row, report.crds), spare=("stored", "storage", "rewritten"), trivial=_TRIVIAL)
     else:
         print_data(report.to_json(), form)
     for crd in report.crds:
-        _explain(crd, left_out=crd.name in left_out)
+        _explain(crd, left_out=crd.name in left_out, dry_run=report.result is MigrationResult.DRY_RUN)
     if left_out:
         say(f"Work is due on what was left out: {', '.join(sorted(left_out))}", style="red")
     if report.result is not MigrationResult.REFUSED:  # already reported, with the reason
@@ -156,14 +164,16 @@ def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozense
         )
 
 
-def _write(report: MigrationReport, file: Path) -> None:
+def _write(report: migrator.MigrationReport, file: Path) -> None:
+    import msgspec
+
     try:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(report.to_json()), indent=2) + b"\n")
     except OSError as error:
         raise click.FileError(str(file), error.strerror) from error
 
 
-def _row(crd: CrdReport) -> tuple[str, ...]:
+def _row(crd: migrator.CrdReport) -> tuple[str, ...]:
     counts = crd.objects
     return (
         crd.name,
@@ -179,7 +189,7 @@ def _row(crd: CrdReport) -> tuple[str, ...]:
     )
 
 
-def _explain(crd: CrdReport, *, left_out: bool) -> None:
+def _explain(crd: migrator.CrdReport, *, left_out: bool, dry_run: bool) -> None:
     for warning in crd.warnings:
         say(f"{crd.name}: {warning}", style="magenta")
     for note in crd.not_seen:
@@ -201,7 +211,7 @@ def _explain(crd: CrdReport, *, left_out: bool) -> None:
         say(f"{'left out' if left_out else 'restow'}: {crd.refused}", style="red")
     elif crd.unfinished or crd.unmarked:
         say(f"{crd.name}: {crd.unfinished or crd.unmarked}", style="red")
-    elif not crd.pruned and crd.stored_after != (crd.storage_version,):
+    elif not crd.pruned and not dry_run and crd.stored_after != (crd.storage_version,):
         say(f"{crd.name}: status.storedVersions not pruned: {crd.pruned_reason}", style="magenta")
     elif not crd.passes:
         say(f"{crd.name}: {crd.pruned_reason}")

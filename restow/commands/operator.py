@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-import yaml
 
 from restow.cli import completion, options, signals
 from restow.cli.addresses import at, read_address
@@ -17,29 +14,23 @@ from restow.cli.exits import InputError
 from restow.cli.logs import log_to_stderr
 from restow.cli.printing import print_text
 from restow.cli.session import sentence
-from restow.cloudprofile.controllers import ControllerOptions
-from restow.cloudprofile.management import InvalidConfiguration, VersionManagement, read_configuration
-from restow.conversion.certificates import Bundle, Service
-from restow.conversion.certificates.ca import CertificateError
-from restow.conversion.certificates.wiring.clientconfig import Address, BundleError
-from restow.conversion.operate.wiring import REFUSING, RESTORING
-from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
-from restow.crds.aggregation import GroupServedElsewhere
-from restow.kube import KubeError
-from restow.migrator import Options as MigrationOptions
-from restow.migrator.operate.policy import LABEL, asking
-from restow.migrator.operate.reconciler import Targets
-from restow.operator import Files, Settings, run
-from restow.operator.conversions import run as run_conversions
-from restow.operator.family import configurations, crds
-from restow.operator.migrations import run as run_migrations
 from restow.webhook import serving
 
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Coroutine
+
+    from restow.cloudprofile.controllers import ControllerOptions
+    from restow.cloudprofile.management import VersionManagement
+    from restow.conversion.certificates.wiring.clientconfig import Address
+    from restow.conversion.server import ServingCertificate, WebhookServer
+    from restow.migrator.operate.reconciler import Targets
+    from restow.operator import Files, Settings
+
 LABELLED: Final = "labelled"
-Served = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_STEPS = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
 
 
 @click.command("operator")
@@ -92,7 +83,8 @@ _STEPS = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
     flag_value=LABELLED,
     metavar="[CRD]",
     help="Keep this CRD migrated to its storage version (family: those of CloudProfiles, all: every one; without a "
-    f'value, or {LABELLED}: each with the label {LABEL}: "true"); repeatable. Without a certificate it does only that.',
+    f'value, or {LABELLED}: each with the label restow.dev/migrate: "true"); repeatable. Without a '
+    "certificate it does only that.",
     shell_complete=completion.crds,
 )
 @options.settle
@@ -152,6 +144,13 @@ def command(**flags: Any) -> None:
     restow operator --service restow-system/restow-conversions --cert certs/tls.crt --key certs/tls.key \
       --ca-file certs/ca.crt --conversions
     """
+    from restow.conversion.certificates.ca import CertificateError
+    from restow.conversion.server import BadCertificate
+    from restow.crds.aggregation import GroupServedElsewhere
+    from restow.kube import KubeError
+    from restow.operator import run
+    from restow.operator.conversions import run as run_conversions
+
     if flags["print_webhooks"] is not None:
         print_text(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]))
         return
@@ -185,7 +184,9 @@ def _only_migrates(flags: dict[str, Any]) -> bool:
     return bool(flags["migrate"]) and not any(flags[name] for name in given)
 
 
-def _migrations(flags: dict[str, Any]) -> tuple[Settings, Served]:
+def _migrations(
+    flags: dict[str, Any],
+) -> tuple[Settings, Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]]:
     """Return the settings of a process that only migrates, and its main function.
 
     Raises:
@@ -196,6 +197,9 @@ def _migrations(flags: dict[str, Any]) -> tuple[Settings, Served]:
         if flags[name]:
             msg = f"--{name.replace('_', '-')} is for the operator of CloudProfiles: give --own-ca, or --cert and --key"
             raise click.UsageError(msg)
+    from restow.operator import Settings
+    from restow.operator.migrations import run as run_migrations
+
     namespace, _, name = flags["lease"].rpartition("/")
     settings = Settings(
         identity=None,
@@ -217,6 +221,11 @@ def _settings(flags: dict[str, Any]) -> Settings:
         click.UsageError: flags are missing or contradict each other, or --own-ca or --migrate has a malformed value.
         InputError: the file of --management cannot be read, or contains no configuration; or a port is taken.
     """
+    import asyncio
+
+    from restow.conversion.certificates import Service
+    from restow.conversion.operate.wiring import REFUSING, RESTORING
+    from restow.operator import Files, Settings
 
     def listen(webhook: WebhookServer, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
         signals.on_hangup(asyncio.get_running_loop(), certificate.reload)
@@ -228,6 +237,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
     address = identity.address if isinstance(identity, Files) else identity
     if not namespace and isinstance(address, Service):
         namespace = address.namespace
+    steps = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
     settings = Settings(
         identity=identity,
         listen=listen,
@@ -241,7 +251,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
         settle_s=flags["settle"],
         references_s=flags["references_every"],
         installs_crds=flags["install_crds"],
-        rules_steps=tuple(step for step, flag in _STEPS.items() if flags[flag]),
+        rules_steps=tuple(step for step, flag in steps.items() if flags[flag]),
     )
     sockets = serving.bound(flags)
     return settings
@@ -268,6 +278,8 @@ def _check_conversions(flags: dict[str, Any]) -> None:
 
 def _targets(names: tuple[str, ...], settle_s: float) -> Targets | None:
     """Return the CRDs that --migrate names, None if it names none."""
+    from restow.operator.family import crds
+
     if not names:
         return None
     if "all" in names:
@@ -279,11 +291,16 @@ def _targets(names: tuple[str, ...], settle_s: float) -> Targets | None:
         raise click.UsageError(msg)
     if LABELLED not in names:
         return tuple(dict.fromkeys(found))
-    labelled = asking(MigrationOptions(resume=True, settle_s=settle_s))
+    from restow.migrator import Options
+    from restow.migrator.operate.policy import asking
+
+    labelled = asking(Options(resume=True, settle_s=settle_s))
     return lambda crd: crd.name in found or labelled(crd)
 
 
 def _identity(flags: dict[str, Any]) -> Files | Address:
+    from restow.operator import Files
+
     own, certificate, key = flags["own_ca"], flags["cert"], flags["key"]
     service = None if flags["service"] is None else read_address(flags["service"], "--service")
     if service is not None and (own is not None or not flags["conversions"]):
@@ -298,6 +315,8 @@ def _identity(flags: dict[str, Any]) -> Files | Address:
 
 
 def _controllers(flags: dict[str, Any]) -> ControllerOptions | None:
+    from restow.cloudprofile.controllers import ControllerOptions
+
     management = _management(flags["management"])
     if flags["apply_management"] and management is None:
         msg = "--apply-management applies a policy: give --management FILE too"
@@ -313,6 +332,8 @@ def _controllers(flags: dict[str, Any]) -> ControllerOptions | None:
 
 
 def _management(file: Path | None) -> VersionManagement | None:
+    from restow.cloudprofile.management import InvalidConfiguration, read_configuration
+
     if file is None:
         return None
     try:
@@ -322,6 +343,12 @@ def _management(file: Path | None) -> VersionManagement | None:
 
 
 def _webhooks(address: Address, ca_file: Path | None) -> str:
+    import yaml
+
+    from restow.conversion.certificates import Bundle
+    from restow.conversion.certificates.wiring.clientconfig import BundleError
+    from restow.operator.family import configurations
+
     try:
         bundle = None if ca_file is None else Bundle.from_pem(ca_file.read_bytes())
     except (BundleError, OSError) as error:

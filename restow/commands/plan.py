@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from restow import migrator
 from restow.cli import options
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit
 from restow.cli.printing import counted, print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
-from restow.migrator import may_be_stored, plan, read_crd
-from restow.migrator.decide.proof import what_is_proved
-from restow.migrator.planning.plan import MigrationPlan
-from restow.migrator.references.reference import not_looked_at, standing
-from restow.migrator.references.scan import find_old_references
-from restow.migrator.requests.crdaccess import list_crds
+
+if TYPE_CHECKING:
+    from restow.migrator.planning.plan import MigrationPlan
 
 DEFAULT_SAMPLE = 100
 MOST_SAMPLED = 10_000
@@ -57,7 +56,7 @@ def sample_size(_context: click.Context, _option: click.Parameter, value: str) -
 
 
 @click.command("plan")
-@options.crds
+@options.crds(all_without=True)
 @options.migration
 @click.option(
     "--sample",
@@ -87,20 +86,21 @@ def sample_size(_context: click.Context, _option: click.Parameter, value: str) -
 def command(**flags: Any) -> None:
     """Show what a migration would do, without a change.
 
-    Lists the objects of each CRD and makes the same decisions as `restow migrate`. Tries the writes of a sample with
-    dryRun=All: validation, admission and conversion run, and the server stores nothing. Names the obstacles, and
-    estimates the time from the sample. With --references, counts what stands against unserving and removing each
-    version but that of storage; that does not hold up a migration, and does not change the exit code.
+    Of all CRDs where none is named. Lists the objects of each CRD and makes the same decisions as `restow migrate`.
+    Tries the writes of a sample with dryRun=All: validation, admission and conversion run, and the server stores
+    nothing. Names the obstacles, and estimates the time from the sample. With --references, counts what stands against
+    unserving and removing each version but that of storage; that does not hold up a migration, and does not change the
+    exit code.
 
     Exit codes: 0 nothing is due; 1 a migration would fail; 2 usage or refused; 3 work is due; 4 the API server
     or a converter stayed out of reach.
 
     \b
-    restow plan --all
+    restow plan
     restow plan widgets.example.com --sample all -o json
     restow plan widgets.example.com --references
     """
-    names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
+    names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"), all_without=True)
     connection, form = flags.pop("connection"), flags.pop("output")
     converters = options.converters(flags)
     sample, references = flags.pop("sample"), flags.pop("references")
@@ -108,17 +108,19 @@ def command(**flags: Any) -> None:
 
     async def plan_all(session: Session) -> Exit:
         await require_namespace(session, chosen.namespace)
-        if names is None:
-            crds = await list_crds(session.cluster)
-        else:
-            crds = [await read_crd(session.cluster, name) for name in names]
+        crds = await read_crds(session.cluster, names)
         telling = Telling()
-        plans = [await plan(session.cluster, crd, chosen, converters, sample=sample, observe=telling) for crd in crds]
+        plans = [
+            await migrator.plan(session.cluster, crd, chosen, converters, sample=sample, observe=telling)
+            for crd in crds
+        ]
         if references:
+            from restow.migrator.references.scan import find_old_references
+
             found = await find_old_references(session.cluster, [each.crd for each in plans])
             for each in plans:
                 each.references = found[each.crd.name]
-        show(plans, form)
+        show(plans, form, everything=names is None)
         return _exit(plans, one_by_one=names is not None)
 
     run(plan_all, connection)
@@ -137,13 +139,14 @@ def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:
     return code
 
 
-def show(plans: list[MigrationPlan], form: str) -> None:
+def show(plans: list[MigrationPlan], form: str, *, everything: bool = False) -> None:
     """Print plans as a table with the reasons below it, or as JSON or YAML."""
     if form != "table":
         print_data({"crds": [each.to_json() for each in plans]}, form)
         return
-    columns = ("name", "storage", "stored", "strategy", "objects", "due", "writes", "lists", "remaining")
-    print_table(columns, (_row(each) for each in plans), spare=("lists", "strategy", "remaining", "stored"))
+    columns = ("name", "storage", "stored", "strategy", "objects", "due", "writes", "remaining")
+    trivial = {"strategy": "None", "remaining": "0", "due": "-"}
+    print_table(columns, map(_row, plans), spare=("stored", "strategy", "remaining"), trivial=trivial)
     judged = [each for each in plans if not each.refused and not each.unfinished]
     for each in plans:
         if each in judged:
@@ -154,7 +157,10 @@ def show(plans: list[MigrationPlan], form: str) -> None:
     if any(each.findings.fail for each in plans):
         say("A migration would fail: fix what is listed above, then plan again.", style="bold")
     elif any(each.due for each in judged):
-        say("Work is due: run restow migrate with the same arguments.", style="bold")
+        same = "--all" if everything else "with the same arguments"
+        say(f"Work is due: run restow migrate {same}.", style="bold")
+    elif not any(each.refused or each.unfinished for each in plans):
+        say("No work is due.", style="bold")
 
 
 def _tell_findings(found: MigrationPlan) -> None:
@@ -166,7 +172,11 @@ def _tell_findings(found: MigrationPlan) -> None:
 
 
 def _tell_references(found: MigrationPlan) -> None:
-    for references in found.references or ():
+    if not found.references:
+        return
+    from restow.migrator.references.reference import not_looked_at, standing
+
+    for references in found.references:
         stands = bool(references.against_removal or references.against_unserving)
         say(f"{found.crd.name}: {standing(references)}", style="magenta" if stands else "")
         if missed := not_looked_at(found.crd, references.of.version, references):
@@ -183,17 +193,18 @@ def _row(found: MigrationPlan) -> tuple[str, ...]:
         str(found.objects),
         "refused" if found.refused else "unknown" if found.unfinished else ",".join(found.due) or "-",
         str(found.writes),
-        str(found.requests.list),
         str(found.remaining),
     )
 
 
 def reasons(found: MigrationPlan) -> list[str]:
     """Return sentences: why each phase is due, and what happens to the entries of which managers."""
+    from restow.migrator.decide.proof import what_is_proved
+
     crd, said = found.crd, []
     unpruned, doubt = crd.stored_versions != (crd.storage.name,), what_is_proved(crd).doubt
     if unpruned and doubt:
-        old = ", ".join(name for name in may_be_stored(crd) if name != crd.storage.name)
+        old = ", ".join(name for name in migrator.may_be_stored(crd) if name != crd.storage.name)
         said.append(f"objects may be stored at {old}; all are to be written at {crd.storage.name}")
     elif doubt:
         said.append(f"{doubt}; all are to be written at {crd.storage.name}")

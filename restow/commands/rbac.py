@@ -1,77 +1,58 @@
-"""``restow rbac``: print the minimal rights that a command needs, as Roles."""
+"""``restow rbac``: print the minimal rights that a command needs, as Roles.
+
+A command is given as it will run (``--for "migrate --no-prune"``), and read by its own parser: a flag has one meaning,
+and a flag that does not exist is refused here as there.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from restow.cli import completion, options
 from restow.cli.addresses import KEPT_IN
 from restow.cli.printing import print_data, print_text
-from restow.conversion.certificates.wiring.clientconfig import Url
 from restow.migrator import Engine
-from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
+from restow.rbac import Command
+
+if TYPE_CHECKING:
+    from restow.rbac import Asked, ServiceAccount
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<port>\d{{1,5}}))?", re.ASCII)
+_EMBEDDING: Final = click.Command(
+    Command.EMBEDDING.value, params=[click.Option(["--lease"], help="Lease of the Migrator.", metavar="NAME")]
+)
 
 
 @click.command("rbac")
-@click.option(
-    "--crd",
-    "crds",
-    multiple=True,
-    metavar="NAME|FILE",
-    help="Name of a CRD, or a manifest with CRDs; repeatable.",
-    shell_complete=completion.crds_or_files,
-)
-@click.option("--all", "everything", is_flag=True, help="The commands run with --all: CRDs are listed too.")
+@click.argument("crds", metavar="[CRD|FILE]...", nargs=-1, shell_complete=completion.crds_or_files)
 @click.option(
     "--for",
-    "commands",
+    "runs",
     multiple=True,
     required=True,
-    type=click.Choice([each.value for each in Command]),
-    help="The command to run (conversions: operator --conversions); repeatable.",
+    metavar='"COMMAND FLAGS"',
+    help="The command as it will run, without the CRDs, or embedding [--lease NAME] for the Migrator in your own "
+    "operator; repeatable.",
 )
-@click.option(
-    "-n",
-    "--namespace",
-    "namespaces",
-    multiple=True,
-    metavar="NAME",
-    help="Objects of this namespace only, by a Role in it; repeatable.",
-)
-@click.option("--least", is_flag=True, help="Leave out optional rights.")
-@click.option("--no-prune", is_flag=True, help="migrate runs with --no-prune or --dry-run.")
-@click.option("--shards", is_flag=True, help="migrate runs in shards, with their records in a ConfigMap.")
-@click.option(
-    "--engine",
-    type=click.Choice([each.value for each in Engine]),
-    default=Engine.DIRECT.value,
-    show_default=True,
-    help="migrate runs with this engine.",
-)
-@click.option("--profiles", is_flag=True, help="report runs with --profiles.")
-@click.option("--crossplane", is_flag=True, help="conversions may wire the CompositeResourceDefinitions of Crossplane.")
 @click.option(
     "--dependents",
     is_flag=True,
-    help="ready, references, plan, report, embedding and operator --migrate may list all resources, Secrets included, "
-    "to find what names the version.",
+    help="The commands may list all resources, Secrets included, to find what names a version.",
 )
-@click.option("--move", "moves", is_flag=True, help="references runs with --move and --undo.")
 @click.option(
     "--resource",
     "written",
     multiple=True,
-    metavar="RESOURCE",
-    help="With --move: references are written in this resource only (configmaps, deployments.apps); repeatable. "
-    "secrets includes Helm releases.",
+    metavar="[NAMESPACE/]RESOURCE",
+    help="references --move writes in this resource only (configmaps, deployments.apps); repeatable. secrets includes "
+    "Helm releases.",
 )
 @click.option(
     "--proxied",
@@ -79,102 +60,138 @@ _SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<
     metavar="NAMESPACE/SERVICE[:PORT]",
     help="A conversion webhook that is called from outside the cluster; repeatable.",
 )
-@click.option(
-    "--own-ca",
-    metavar="NAMESPACE/SERVICE",
-    help="serve, operator or conversions keep certificates for this Service, and unwire removes them; at "
-    "https://HOST[:PORT] their Secrets are "
-    "in the namespace of the service account, else in default.",
-)
-@click.option("--restore-stashes", is_flag=True, help="serve, or operator --conversions, runs with --restore-stashes.")
-@click.option(
-    "--refuse-unconvertible", is_flag=True, help="serve, or operator --conversions, runs with --refuse-unconvertible."
-)
-@click.option("--install-crds", is_flag=True, help="operator runs with --install-crds; conversions, too.")
-@click.option("--no-controllers", is_flag=True, help="operator runs with --no-controllers.")
-@click.option("--maintain-shoots", is_flag=True, help="operator runs with --maintain-shoots.")
-@click.option(
-    "--migrate",
-    "keeps",
-    multiple=True,
-    metavar="CRD",
-    help="operator runs with --migrate for this CRD (family: those of CloudProfiles); repeatable.",
-    shell_complete=completion.crds,
-)
+@click.option("--crossplane", is_flag=True, help="The operator may wire Crossplane's CompositeResourceDefinitions.")
 @click.option(
     "--service-account",
     metavar="NAMESPACE/NAME",
     help="Also print this service account and its bindings; the process runs in its namespace.",
 )
-@click.option(
-    "--lease",
-    default="restow-migrator",
-    show_default=True,
-    metavar="NAME",
-    help="With --for embedding: the Lease of the Migrator.",
-)
-@click.option("--name", help="Name of the Roles; default: restow-, the commands, and the CRDs.")
+@click.option("--least", is_flag=True, help="Leave out optional rights.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="Format of the manifests.")
 def command(**flags: Any) -> None:
     """Print the minimal RBAC that commands need, with reasons.
 
     Rules name their objects where RBAC allows it; it does not for create. Optional rights are marked, with the effect
-    of their absence; --least leaves them out. Without --crd, the rights of doctor are those of doctor --namespace.
+    of their absence; --least leaves them out. Without CRDs, the rights of doctor are those of doctor --namespace.
 
     Exit codes: 0 printed; 2 usage.
 
     \b
-    restow rbac --for migrate --crd widgets.example.com --service-account my-system/migrator | kubectl apply -f -
-    restow rbac --for embedding --crd widgets.example.com --service-account my-system/my-operator
-    restow rbac --for references --crd widgets.example.com --move --resource configmaps --resource secrets
+    restow rbac widgets.example.com --for migrate --service-account my-system/migrator | kubectl apply -f -
+    restow rbac widgets.example.com --for "migrate -n team-a --engine native" --for ready
+    restow rbac widgets.example.com --for embedding --service-account my-system/my-operator
+    restow rbac widgets.example.com --for "references --move v1" --resource configmaps --resource secrets
     restow rbac --for doctor
     """
-    commands = tuple(dict.fromkeys(Command(each) for each in flags["commands"]))
+    from restow.rbac import grants, manifests, plain, to_yaml
+
     account = _account(flags["service_account"])
-    home = _home(flags, commands, account)
-    own_ca, url = _own_ca(flags["own_ca"], home)
-    asked = Asked(
-        crds=_names(flags["crds"]),
-        namespaces=flags["namespaces"],
-        home=home,
-        everything=flags["everything"],
-        prunes=not flags["no_prune"],
-        shards=flags["shards"],
-        engine=Engine(flags["engine"]),
-        profiles=flags["profiles"],
-        dependents=flags["dependents"],
-        moves=flags["moves"],
-        written=flags["written"],
-        crossplane=flags["crossplane"],
-        proxied=tuple(_service(each, "--proxied") for each in flags["proxied"]),
-        own_ca=own_ca,
-        url=url,
-        restores_stashes=flags["restore_stashes"],
-        refuses_unconvertible=flags["refuse_unconvertible"],
-        installs_crds=flags["install_crds"],
-        controls=not flags["no_controllers"],
-        maintains=flags["maintain_shoots"],
-        keeps=_kept(flags["keeps"]),
-        lease=flags["lease"],
-        least=flags["least"],
-    )
-    _insist(commands, asked)
+    runs = [_asked(text, flags, account) for text in flags["runs"]]
+    _insist(runs, flags["written"])
     try:
-        found = grants(commands, asked)
+        found = tuple(dict.fromkeys(grant for command, asked in runs for grant in grants([command], asked)))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    documents = manifests(found, flags["name"] or _name(commands, asked), account)
+    commands = tuple(dict.fromkeys(command for command, _ in runs))
+    documents = manifests(found, _name(commands, runs[0][1].crds), account)
     if flags["output"] == "yaml":
         print_text(to_yaml(documents))
     else:
         print_data({"apiVersion": "v1", "kind": "List", "items": plain(documents)}, "json")
 
 
-def _name(commands: tuple[Command, ...], asked: Asked) -> str:
+def _parsed(text: str) -> tuple[Command, dict[str, Any]]:
+    """Return a command and its flags by name.
+
+    Raises:
+        click.UsageError: the command needs no rights or does not exist, or its parser refuses a flag.
+    """
+    from restow.main import main
+
+    try:
+        name, *words = shlex.split(text)
+        command = Command(name)
+    except ValueError as error:
+        msg = f"--for takes a command with its flags, one of {', '.join(each.value for each in Command)}; not {text!r}"
+        raise click.UsageError(msg) from error
+    context = click.Context(main, info_name="restow")
+    parsed = _EMBEDDING if command is Command.EMBEDDING else main.get_command(context, name)
+    assert parsed is not None
+    own = click.Context(parsed, parent=context, info_name=name)
+    given, more, _ = parsed.make_parser(own).parse_args(words)
+    if more:
+        raise click.UsageError(f"--for {text!r}: unexpected {' '.join(more)!r}")
+    flags = {name: value for name, value in given.items() if isinstance(value, str | bool | list | tuple)}  # was given
+    for each in parsed.params:
+        if isinstance(each.type, click.Choice) and each.name in flags:
+            each.type_cast_value(own, flags[each.name])
+    return Command.CONVERSIONS if flags.get("conversions") else command, flags
+
+
+def _asked(text: str, flags: dict[str, Any], account: ServiceAccount | None) -> tuple[Command, Asked]:
+    """Return a command and how it runs.
+
+    Raises:
+        click.UsageError: a flag has no meaning, or the command needs a service account.
+    """
+    from restow.rbac import Asked
+
+    command, own = _parsed(text)
+    given = own.get
+    sharded = given("shard") is not None or given("shards") is not None
+    controls = not given("no_controllers")
+    home = account.namespace if account else "default"
+    elects = command is Command.OPERATOR and (given("migrate") or controls)
+    if account is None and (sharded or elects or command in (Command.CONVERSIONS, Command.EMBEDDING)):
+        msg = "give --service-account NAMESPACE/NAME: restow needs rights in the namespace that it runs in"
+        raise click.UsageError(msg)
+    own_ca, url = _own_ca(given("own_ca") or given("server"), home)
+    named = (*(given("names") or ()), *filter(None, [given("name")]))
+    return command, Asked(
+        crds=tuple(dict.fromkeys((*_names(flags["crds"]), *named))),
+        namespaces=_namespaces(command, own, flags["written"]),
+        home=home,
+        everything=bool(given("everything")),
+        prunes=_prunes(own),
+        shards=sharded,
+        engine=Engine(given("engine") or Engine.DIRECT),
+        profiles=bool(given("with_profiles")),
+        dependents=bool(flags["dependents"] or given("references") or given("references_every")),
+        moves=bool(given("target") or given("undo")),
+        written=tuple(dict.fromkeys(each.rpartition("/")[2] for each in flags["written"])),
+        crossplane=flags["crossplane"],
+        proxied=tuple(_service(each, "--proxied") for each in flags["proxied"]),
+        own_ca=own_ca,
+        url=url,
+        restores_stashes=bool(given("restore_stashes")),
+        refuses_unconvertible=bool(given("refuse_unconvertible")),
+        installs_crds=bool(given("install_crds")),
+        controls=controls,
+        maintains=bool(given("maintain_shoots")),
+        keeps=_kept(tuple(given("migrate") or ())),
+        lease=given("lease") or "restow-migrator",
+        least=flags["least"],
+    )
+
+
+def _prunes(own: dict[str, Any]) -> bool:
+    """Return whether ``migrate`` prunes with these flags."""
+    skipped = own.get("no_prune") or "prune" in (own.get("skip") or ()) or own.get("only") not in (None, "prune")
+    return not (skipped or own.get("dry_run") or own.get("selector"))
+
+
+def _namespaces(command: Command, own: dict[str, Any], written: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the namespaces that a command is limited to; all if empty."""
+    if command is Command.REFERENCES:
+        return tuple(dict.fromkeys(place for each in written if (place := each.rpartition("/")[0])))
+    return (own["namespace"],) if own.get("namespace") and command is not Command.DOCTOR else ()
+
+
+def _name(commands: tuple[Command, ...], crds: tuple[str, ...]) -> str:
     """Return a name for the Roles that differs from the name of another team's Roles for other CRDs."""
-    first, *others = (*asked.crds, "")
+    first, *others = (*crds, "")
     if others[1:]:
-        digest = sha256(" ".join(sorted(asked.crds)).encode()).hexdigest()[:8]
+        digest = sha256(" ".join(sorted(crds)).encode()).hexdigest()[:8]
         first = f"{first}-and-{len(others) - 1}-more-{digest}"
     return "-".join(filter(None, ("restow", *commands, first)))
 
@@ -196,6 +213,8 @@ def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         click.UsageError: --migrate is ``all``, for which there is no minimal set of rights.
     """
+    from restow.rbac import FAMILY
+
     if "all" in given:
         msg = "--migrate all would take the right to write every object of the cluster: name the CRDs"
         raise click.UsageError(msg)
@@ -204,6 +223,8 @@ def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _account(text: str | None) -> ServiceAccount | None:
+    from restow.rbac import ServiceAccount
+
     if text is None:
         return None
     namespace, _, name = text.partition("/")
@@ -213,27 +234,14 @@ def _account(text: str | None) -> ServiceAccount | None:
     return ServiceAccount(namespace, name)
 
 
-def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: ServiceAccount | None) -> str:
-    """Return the namespace that the process runs in.
-
-    Raises:
-        click.UsageError: the commands need it, and no service account is given.
-    """
-    if account is not None:
-        return account.namespace
-    elects = Command.OPERATOR in commands and (flags["keeps"] or not flags["no_controllers"])
-    if flags["shards"] or elects or {Command.CONVERSIONS, Command.EMBEDDING} & {*commands}:
-        msg = "give --service-account NAMESPACE/NAME: restow needs rights in the namespace that it runs in"
-        raise click.UsageError(msg)
-    return "default"
-
-
 def _own_ca(text: str | None, home: str) -> tuple[tuple[str, str] | None, str]:
     """Return the Service or Secret that --own-ca means, and the URL if it does not name a Service.
 
     Raises:
         click.UsageError: the text is neither NAMESPACE/SERVICE nor https://HOST[:PORT].
     """
+    from restow.conversion.certificates.wiring.clientconfig import Url
+
     if text is None:
         return None, ""
     if "://" not in text:
@@ -253,27 +261,28 @@ def _service(text: str, flag: str, otherwise: str = "") -> tuple[str, str, int]:
     return found["namespace"], found["name"], int(found["port"] or 443)
 
 
-def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
+def _insist(runs: list[tuple[Command, Asked]], written: tuple[str, ...]) -> None:
     """Refuse flags whose result would be empty or smaller than intended.
 
     Raises:
         click.UsageError: a command needs CRDs and none is named, ``serve`` alone is named without --own-ca, or
-            --move or --resource is given without the command or flag that it narrows.
+            --resource is given without the command that it narrows.
     """
-    if asked.moves and Command.REFERENCES not in commands:
-        msg = "--move is about restow references: give --for references"
+    if written and not any(asked.moves for _, asked in runs):
+        msg = '--resource says where references are written: give --for "references --move VERSION"'
         raise click.UsageError(msg)
-    if asked.written and not asked.moves:
-        msg = "--resource says where --move writes: give --move too"
-        raise click.UsageError(msg)
-    serves = Command.SERVE in commands and asked.own_ca is not None
-    others = {Command.SERVE, Command.OPERATOR, Command.CONVERSIONS}
-    others |= ({Command.REPORT} if asked.profiles else set()) | (set() if asked.crds else {Command.DOCTOR})
-    about_crds = {each for each in commands if each not in others}
-    named = bool(asked.crds) or (asked.everything and about_crds <= {Command.STATUS} and not serves)
-    if (about_crds or serves) and not named:
-        msg = f"name the CRDs that {', '.join(commands)} is for: --crd NAME or FILE"
-        raise click.UsageError(msg)
-    if Command.SERVE in commands and asked.own_ca is None and len(commands) == 1:
+    if all(command is Command.SERVE and asked.own_ca is None for command, asked in runs):
         msg = "serve needs no right, unless it keeps its own certificates: give --own-ca NAMESPACE/SERVICE"
         raise click.UsageError(msg)
+    for command, asked in runs:
+        if not (asked.crds or _needs_no_crd(command, asked)):
+            msg = f"name the CRDs that {command} is for: restow rbac CRD|FILE --for {command}"
+            raise click.UsageError(msg)
+
+
+def _needs_no_crd(command: Command, asked: Asked) -> bool:
+    if command is Command.SERVE:
+        return asked.own_ca is None
+    everywhere = command is Command.STATUS and asked.everything
+    profiles = command is Command.REPORT and asked.profiles
+    return everywhere or profiles or command in (Command.OPERATOR, Command.CONVERSIONS, Command.DOCTOR)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit
-from restow.cli.printing import print_data, print_table, say
+from restow.cli.logs import is_verbose
+from restow.cli.printing import counted, print_data, print_sentence, say
 from restow.cli.session import Session, run
-from restow.migrator import read_crd, ready
-from restow.migrator.planning.ready import Readiness
+
+if TYPE_CHECKING:
+    from restow.migrator.planning.ready import Readiness
 
 
 @click.command("ready")
@@ -37,7 +43,7 @@ def command(
 
     The answer is yes only with a proof: a complete run of restow stored every object at the storage version, and
     nothing has changed that since. The command always lists all objects and checks each API server, and prints every
-    reason.
+    reason. -v 1 adds what no check can see.
 
     It also looks through all other resources for what names the version and fails without it, as `restow references`
     does; a note names the resources that it could not read.
@@ -50,8 +56,8 @@ def command(
     """
 
     async def ask(session: Session) -> Exit:
-        crd = await read_crd(session.cluster, name)
-        answer = await ready(session.cluster, crd, version, api_servers=api_servers, references=not alone)
+        (crd,) = await read_crds(session.cluster, [name])
+        answer = await migrator.ready(session.cluster, crd, version, api_servers=api_servers, references=not alone)
         show(answer, output)
         return Exit.DONE if answer.ready else Exit.DUE
 
@@ -59,21 +65,31 @@ def command(
 
 
 def show(answer: Readiness, form: str) -> None:
-    """Print the answer as a table with the reasons below it, or as JSON or YAML."""
+    """Print the answer as a sentence with the reasons below it, or as JSON or YAML.
+
+    -v also prints the notes that hold for every served version. What could not be looked at is always printed.
+    """
     if form != "table":
         print_data(answer.to_json(), form)
         return
-    columns = ("name", "version", "may be unserved", "may be removed", "objects", "entries of it")
-    row = (
-        answer.crd,
-        answer.version,
-        "no" if answer.against_unserving else "yes",
-        "no" if answer.against_removal else "yes",
-        str(answer.objects),
-        str(sum(answer.owners.values())),
-    )
-    print_table(columns, [row])
+    print_sentence(verdict(answer))
     for reason in dict.fromkeys((*answer.against_unserving, *answer.against_removal)):
         say(reason, style="red")
     for note in answer.notes:
-        say(note, style="magenta")
+        if is_verbose() or note not in answer.standing:
+            say(note, style="magenta")
+
+
+def verdict(answer: Readiness) -> str:
+    """Return the answer as one sentence."""
+    if not answer.against_removal:
+        can = "can be unserved now, then removed" if answer.served else "can be removed now"
+    elif not answer.served:
+        can = "cannot be removed yet"
+    else:
+        can = (
+            "cannot be unserved or removed yet" if answer.against_unserving else "can be unserved now, not removed yet"
+        )
+    entries = sum(answer.owners.values())
+    has = f"; {entries} managedFields {'entry is' if entries == 1 else 'entries are'} at it" if entries else ""
+    return f"{answer.version} of {answer.crd} {can}: {counted(answer.objects, 'object')} looked at{has}."

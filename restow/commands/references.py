@@ -4,32 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from restow import migrator
 from restow.cli import completion, options
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit
 from restow.cli.files import Unreadable, read_text, sources_of
 from restow.cli.printing import is_wide, note_wide, print_data, print_table, say
 from restow.cli.session import Session, run
-from restow.crds import Crd
 from restow.kube.resources import qualified_name
 from restow.kube.suggestions import did_you_mean
-from restow.migrator import find_references, read_crd, sought
-from restow.migrator.references.move import MOVABLE_KINDS, MoveReport, UndoReport, move_references, undo_releases
-from restow.migrator.references.readers.files import file_references
-from restow.migrator.references.reference import (
-    FoundReferences,
-    NotLookedAt,
-    Reference,
-    ReferenceKind,
-    ReferenceTally,
-    SoughtVersion,
-    old_versions,
+
+if TYPE_CHECKING:
+    from restow.crds import Crd
+    from restow.migrator.references.move import MoveReport, UndoReport
+    from restow.migrator.references.reference import FoundReferences, Reference, ReferenceKind, SoughtVersion
+
+
+KINDS = (
+    "owner-references",
+    "typed",
+    "helm",
+    "flux",
+    "argo-cd",
+    "olm",
+    "crossplane",
+    "admission",
+    "api-services",
+    "last-applied",
+    "managed-fields",
+    "clients",
 )
-from restow.migrator.references.scan import CLUSTER_KINDS
-from restow.migrator.requests.crdaccess import list_crds
+"""The values of ``CLUSTER_KINDS``, whose import takes longer than the help may."""
 
 
 def _kinds(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[ReferenceKind]:
@@ -38,6 +47,9 @@ def _kinds(_context: click.Context, _option: click.Parameter, value: str | None)
     Raises:
         click.BadParameter: no such kind of references exists in a cluster.
     """
+    from restow.migrator.references.reference import ReferenceKind
+    from restow.migrator.references.scan import CLUSTER_KINDS
+
     if value is None:
         return CLUSTER_KINDS
     known = {each.value: each for each in ReferenceKind if each in CLUSTER_KINDS}
@@ -50,7 +62,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, value: str | None)
 
 
 @click.command("references")
-@options.crds
+@options.crds()
 @click.option(
     "--version",
     "versions",
@@ -62,7 +74,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, value: str | None)
     "--kinds",
     callback=_kinds,
     metavar="KIND,...",
-    help="Look for these kinds of references only: " + ", ".join(e.value for e in ReferenceKind if e in CLUSTER_KINDS),
+    help="Look for these kinds of references only: " + ", ".join(KINDS),
 )
 @click.option(
     "--audit-log",
@@ -122,6 +134,8 @@ def command(**flags: Any) -> None:
     restow references widgets.example.com --version v1alpha1 --move v1beta1 --kinds helm --all-revisions
     restow references -f config/crd/widgets.yaml --version v1alpha1 --files charts/ --files deploy/
     """
+    from restow.migrator.references.move import MOVABLE_KINDS, move_references, undo_releases
+
     names, everything, files = flags["names"], flags["everything"], flags["files"]
     versions, output, target = flags["versions"], flags["output"], flags["target"]
     _refuse_contradictions(flags)
@@ -133,11 +147,7 @@ def command(**flags: Any) -> None:
         raise SystemExit(int(show(_in_files(flags["folders"], _sought(load_crds(files), versions)), output)))
 
     async def find(session: Session) -> Exit:
-        crds = (
-            await list_crds(session.cluster)
-            if chosen is None
-            else [await read_crd(session.cluster, name) for name in chosen]
-        )
+        crds = await read_crds(session.cluster, chosen)
         if flags["undo"]:
             return show_undone(
                 [await undo_releases(session.cluster, crd, each) for crd in crds for each in versions], output
@@ -155,7 +165,7 @@ def command(**flags: Any) -> None:
         if flags["folders"]:
             found = _in_files(flags["folders"], wanted)
         else:
-            by_version = await find_references(
+            by_version = await migrator.find_references(
                 session.cluster, wanted, kinds=flags["kinds"], audit_logs=flags["audit_logs"]
             )
             found = list(by_version.values())
@@ -170,6 +180,9 @@ def _refuse_contradictions(flags: dict[str, Any]) -> None:
     Raises:
         click.UsageError: --move has nothing to move, or a flag that needs --move is given without it.
     """
+    from restow.migrator.references.move import MOVABLE_KINDS
+    from restow.migrator.references.scan import CLUSTER_KINDS
+
     if flags["target"] is None:
         for flag in ("dry_run", "all_revisions"):
             if flags[flag]:
@@ -197,6 +210,8 @@ def _sought(crds: Iterable[Crd], versions: Sequence[str], *, every: bool = False
 
     With ``every`` (all CRDs of a cluster), named versions that a CRD does not have are skipped.
     """
+    from restow.migrator.references.reference import old_versions
+
     found: list[SoughtVersion] = []
     for crd in crds:
         if not versions:
@@ -209,11 +224,14 @@ def _sought(crds: Iterable[Crd], versions: Sequence[str], *, every: bool = False
                 advice = did_you_mean(version, known)
                 said = f"{crd.name} has no version {version} (any more): its versions are {names}"
                 say(f"{said}; {advice}" if advice else said, style="magenta")
-            found.append(sought(crd, version))
+            found.append(migrator.sought(crd, version))
     return found
 
 
 def _in_files(paths: Sequence[Path], versions: Sequence[SoughtVersion]) -> list[FoundReferences]:
+    from restow.migrator.references.readers.files import file_references
+    from restow.migrator.references.reference import NotLookedAt, ReferenceTally
+
     owners = {(of.api_version, of.kind): of for of in versions}
     tally, unseen = ReferenceTally(versions), []
     for source in sources_of(paths, recursive=True):
@@ -307,6 +325,8 @@ def _move_row(report: MoveReport) -> Iterator[str]:
 
 def show_undone(reports: Sequence[UndoReport], form: str) -> Exit:
     """Print the releases whose manifests were restored; return the exit code."""
+    from restow.migrator.references.move import UndoReport
+
     failed = {name: why for each in reports for name, why in each.failed.items()}
     undone = [name for each in reports for name in each.undone]
     if form in ("json", "yaml"):

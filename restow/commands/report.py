@@ -8,35 +8,28 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_text, say
 from restow.cli.session import Session, run
-from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES
 from restow.commands.timeline import read_policy
-from restow.conversion.operate.overview import rules_overview
-from restow.crds import Crd
-from restow.kube.cluster import Cluster
-from restow.kube.errors import NotFound
-from restow.kube.pager import list_pages
 from restow.kube.resources import Resource
-from restow.migrator import ListFailed, may_be_stored, read_crd
-from restow.migrator.planning.status import CrdStatus
-from restow.migrator.references.reference import FoundReferences
-from restow.migrator.references.scan import find_old_references
-from restow.migrator.requests.crdaccess import list_crds
-from restow.migrator.requests.passes import scan
-from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
-from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse_run, render
-from restow.report.model import CrdView, ProfileView
-from restow.report.views import OwnerCounts, profile_view, view
+
+if TYPE_CHECKING:
+    from restow.crds import Crd
+    from restow.kube.cluster import Cluster
+    from restow.migrator.references.reference import FoundReferences
+    from restow.migrator.timeline import VersionSchedule
+    from restow.report import PolicyPlan, ReportDocument, RunReport
+    from restow.report.model import CrdView, ProfileView
 
 _STDOUT = Path("-")
 _MOST_PROFILES = 100
@@ -107,6 +100,13 @@ def command(
     restow report widgets.example.com --references -o report.html
     restow report -f run.json --policy policy.yaml -o report.html
     """
+    from importlib.metadata import version
+
+    from restow.conversion.operate.overview import rules_overview
+    from restow.migrator.planning.status import CrdStatus
+    from restow.migrator.references.scan import find_old_references
+    from restow.report import ReportDocument
+
     if everything and names:
         msg = "name CRDs or give --all, not both"
         raise click.UsageError(msg)
@@ -134,7 +134,7 @@ def command(
 
     async def report(session: Session) -> Exit:
         cluster, made = session.cluster, datetime.now(UTC)
-        crds = await list_crds(cluster) if everything else [await read_crd(cluster, each) for each in names]
+        crds = await read_crds(cluster, None if everything else names)
         found = await find_old_references(cluster, crds) if references else {}
         drawn, more = await _profiles(cluster, made) if with_profiles else ((), 0)
         document = ReportDocument(
@@ -146,7 +146,7 @@ def command(
             ),
             run=ran,
             plan=_plan(planned, at, crds),
-            rules=tuple(await rules_overview(cluster, names)) if everything or names else (),
+            rules=tuple(await rules_overview(cluster, [crd.name for crd in crds])) if everything or names else (),
             profiles=drawn,
             more_profiles=more,
         )
@@ -160,6 +160,8 @@ def command(
 
 
 def _read_run(file: Path) -> RunReport:
+    from restow.report import RunError, parse_run
+
     try:
         with click.open_file(str(file), "rb") as source:
             return parse_run(source.read())
@@ -168,6 +170,8 @@ def _read_run(file: Path) -> RunReport:
 
 
 def _read_plan(file: Path, release: str | None) -> tuple[VersionSchedule, int | None]:
+    from restow.migrator.timeline import PolicyError, schedule
+
     try:
         planned = schedule(read_policy(file))
         return planned, None if release is None else planned.policy.index(release)
@@ -177,13 +181,16 @@ def _read_plan(file: Path, release: str | None) -> tuple[VersionSchedule, int | 
 
 def _plan(planned: VersionSchedule | None, at: int | None, crds: Sequence[Crd]) -> PolicyPlan | None:
     """Return the plan. If the release is known, check the plan against the cluster's CRDs that have its versions."""
+    from restow.migrator.timeline import check, observe
+    from restow.report import PolicyPlan
+
     if planned is None:
         return None
     if at is None:
         return PolicyPlan(planned, check(planned))
     known = {each.name for each in planned.policy.versions}
     having = ((at, crd) for crd in crds if known & {each.name for each in crd.versions})
-    observed = observe(having, may_be_stored)
+    observed = observe(having, migrator.may_be_stored)
     return PolicyPlan(planned, check(planned, observed) if observed else (), at)
 
 
@@ -201,13 +208,16 @@ async def _look_at(
     Raises:
         KubeError: the API server cannot be reached.
     """
+    from restow.migrator.requests.passes import scan
+    from restow.report.views import OwnerCounts, view
+
     if why := _unlistable(crd):
         return view(crd, word, None, why, references)
     tally = OwnerCounts(crd.storage.api_version)
     try:
         async for meta in scan(cluster, crd):
             tally.add(meta.managed_fields)
-    except ListFailed as failure:
+    except migrator.ListFailed as failure:
         return view(crd, word, None, str(failure), references)
     return view(crd, word, tally, references=references)
 
@@ -232,6 +242,9 @@ async def _profiles(cluster: Cluster, now: datetime) -> tuple[tuple[ProfileView,
     Raises:
         KubeError: the API server cannot be reached, or refuses a request.
     """
+    from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES
+    from restow.report.views import profile_view
+
     found: list[ProfileView] = []
     more = 0
     for resource, kind in ((CLOUD_PROFILES, "CloudProfile"), (NAMESPACED_CLOUD_PROFILES, "NamespacedCloudProfile")):
@@ -244,6 +257,9 @@ async def _profiles(cluster: Cluster, now: datetime) -> tuple[tuple[ProfileView,
 
 
 async def _items(cluster: Cluster, resource: Resource) -> AsyncIterator[dict[str, Any]]:
+    from restow.kube.errors import NotFound
+    from restow.kube.pager import list_pages
+
     try:
         async for page in list_pages(cluster, resource, limit=20):  # a profile can be a megabyte
             for item in page:
@@ -253,6 +269,8 @@ async def _items(cluster: Cluster, resource: Resource) -> AsyncIterator[dict[str
 
 
 def _write(file: Path, document: ReportDocument) -> None:
+    from restow.report import render
+
     page = render(document)
     if file == _STDOUT:
         print_text(page)

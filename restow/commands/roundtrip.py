@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
-import msgspec
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 
+from restow import migrator
 from restow.cli import completion, options
+from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import found_in, sources_of
-from restow.cli.printing import console, echo, print_data, print_table, say
-from restow.cli.registries import ConversionSource, load_crds
+from restow.cli.printing import echo, print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
-from restow.conversion import Graph, ObjectError
-from restow.conversion.explain.roundtrip import BrokenLaw, is_forgiven, round_trips
-from restow.crds import Crd
 from restow.kube.resources import qualified_name
-from restow.kube.retry import jittered
-from restow.migrator import MigrationRefused, read_crd
-from restow.migrator.model.report import Requests
-from restow.migrator.requests.crdaccess import list_crds
-from restow.migrator.requests.environment import RunStop
-from restow.migrator.requests.lister import list_objects
 from restow.offline import options as offline
-from restow.offline.differences import FieldChange, changes
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from restow.cli.registries import ConversionSource
+    from restow.conversion import Graph
+    from restow.conversion.explain.roundtrip import BrokenLaw
+    from restow.crds import Crd
+    from restow.offline.differences import FieldChange
 
 _PAGE = 100
 _LISTED = 1000
@@ -70,6 +66,8 @@ def command(**flags: Any) -> None:
     restow roundtrip -f samples/ --registry example.conversions:registry --crd config/crd
     restow roundtrip widgets.example.com --registry example.conversions:registry
     """
+    from restow.cli.registries import load_crds
+
     names, files = flags["names"], flags["files"]
     if bool(names) == bool(files):
         msg = "name CRDs of the cluster (<plural>.<group>), or give -f FILE"
@@ -83,7 +81,7 @@ def command(**flags: Any) -> None:
 
     async def roundtrip(session: Session) -> Exit:
         await require_namespace(session, flags["namespace"])
-        chosen = [await read_crd(session.cluster, name) for name in names]
+        chosen = await read_crds(session.cluster, names)
         tally = _Tally(await _graph(session, source, crds))
         with _Counting() as counting:
             for crd in chosen:
@@ -99,6 +97,8 @@ def command(**flags: Any) -> None:
 
 async def _graph(session: Session, source: ConversionSource, crds: Sequence[Crd]) -> Graph:
     """Freeze against the given CRDs, else against the cluster's CRDs if it has all that the registry converts."""
+    from restow.migrator.requests.crdaccess import list_crds
+
     if crds:
         return source.graph(crds)
     alone = source.graph(())
@@ -119,14 +119,21 @@ def _look_at_files(tally: _Tally, counting: _Counting, files: Iterable[Path], *,
 
 
 async def _look_at_crd(tally: _Tally, counting: _Counting, session: Session, crd: Crd, flags: dict[str, Any]) -> None:
+    import random
+
+    from restow.kube.retry import jittered
+    from restow.migrator.model.report import Requests
+    from restow.migrator.requests.environment import RunStop
+    from restow.migrator.requests.lister import list_objects
+
     if (crd.group, crd.kind) not in tally.graph.kinds:
-        raise MigrationRefused(f"the registry does not convert {crd.kind}.{crd.group}")
+        raise migrator.MigrationRefused(f"the registry does not convert {crd.kind}.{crd.group}")
     if not crd.storage.served:
-        raise MigrationRefused(
+        raise migrator.MigrationRefused(
             f"{crd.name} does not serve its storage version {crd.storage.name}, so it cannot be listed"
         )
     if flags["namespace"] and not crd.namespaced:
-        raise MigrationRefused(f"{crd.name} is not namespaced: leave --namespace out")
+        raise migrator.MigrationRefused(f"{crd.name} is not namespaced: leave --namespace out")
     counting.begin(crd.name)
     tally.kind(f"{crd.kind}.{crd.group}")
     resource = crd.resource_at(crd.storage.name)
@@ -189,6 +196,9 @@ class _Tally:
 
     def look(self, obj: dict[str, Any], where: str) -> None:
         """Convert one object through its versions and count the result."""
+        from restow.conversion import ObjectError
+        from restow.conversion.explain.roundtrip import round_trips
+
         group = obj["apiVersion"].rpartition("/")[0]
         counts = self.kind(f"{obj['kind']}.{group}")
         since = time.perf_counter()
@@ -210,6 +220,9 @@ class _Tally:
 
 
 def _changes(broken: BrokenLaw) -> Iterable[FieldChange]:
+    from restow.conversion.explain.roundtrip import is_forgiven
+    from restow.offline.differences import changes
+
     if broken.before is None or broken.after is None:
         return []
     found = changes(broken.before, broken.after)
@@ -217,6 +230,8 @@ def _changes(broken: BrokenLaw) -> Iterable[FieldChange]:
 
 
 def _tell(tally: _Tally, flags: dict[str, Any]) -> Exit:
+    import msgspec
+
     report = _json(tally, values=flags["show_values"])
     if flags["output"] == "table":
         _show(tally, values=flags["show_values"])
@@ -281,6 +296,11 @@ class _Counting:
     """Shows a count of objects on stderr, for one kind after the other."""
 
     def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        from restow.cli.console import console
+
         self._console = console(stderr=True)
         self._terminal = self._console.is_terminal
         self._bars = Bars(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,35 +13,14 @@ from restow.cli import options
 from restow.cli.addresses import at, read_address
 from restow.cli.exits import InputError
 from restow.cli.logs import log_to_stderr
-from restow.cli.registries import load_crds
 from restow.cli.session import sentence
-from restow.conversion import Graph
-from restow.conversion.certificates import Service
-from restow.conversion.certificates.ca.metrics import CertificateMetrics
-from restow.conversion.certificates.wiring.documents import (
-    refusal_configuration,
-    refusal_name,
-    stash_configuration,
-    stash_name,
-)
-from restow.conversion.server import (
-    BadCertificate,
-    Clients,
-    KeptEvents,
-    Limits,
-    RefuseKept,
-    RestoreStash,
-    ServerPhase,
-    ServingCertificate,
-    WebhookServer,
-    conversions_by_crd,
-    run_alone,
-)
-from restow.crds import Crd
-from restow.kube import KubeError
-from restow.offline import options as offline
 from restow.webhook import serving
-from restow.webhook.authority import OwnAuthority, keep, prepare
+
+if TYPE_CHECKING:
+    from restow.conversion import Graph
+    from restow.conversion.server import Clients, KeptEvents, Limits, ServingCertificate, WebhookServer
+    from restow.crds import Crd
+    from restow.webhook.authority import OwnAuthority
 
 _STEP = "conversion-stash"
 _REFUSAL = "refuse-unconvertible"
@@ -62,6 +41,15 @@ class _Served:
 
     def webhook(self) -> tuple[WebhookServer, ServingCertificate]:
         """Return the webhook of a process, and its certificate."""
+        from restow.conversion.server import (
+            RefuseKept,
+            RestoreStash,
+            ServerPhase,
+            ServingCertificate,
+            WebhookServer,
+            conversions_by_crd,
+        )
+
         webhook = WebhookServer(
             conversions_by_crd(self.graph, self.crds),
             validating={_REFUSAL: RefuseKept(self.graph)},
@@ -140,6 +128,13 @@ def command(**flags: Any) -> None:
     restow serve --rules conversions.yaml --crd config/crd.yaml --cert tls/tls.crt --key tls/tls.key
     restow serve --registry example.conversions:registry --crd config/crd.yaml --cert tls/tls.crt --key tls/tls.key
     """
+    from restow.cli.registries import load_crds
+    from restow.conversion.certificates.ca.metrics import CertificateMetrics
+    from restow.conversion.server import BadCertificate, KeptEvents, run_alone
+    from restow.kube import KubeError
+    from restow.offline import options as offline
+    from restow.webhook.authority import keep, prepare
+
     log_to_stderr("info")
     crds = load_crds(flags["crd_files"])
     clients, limits = serving.clients(flags), serving.limits(flags)
@@ -179,6 +174,15 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
         click.UsageError: --own-ca has a malformed value, or flags that it needs are missing.
         InputError: --refuse-unconvertible is given, and no rule keeps values.
     """
+    from restow.conversion.certificates import Service
+    from restow.conversion.certificates.wiring.documents import (
+        refusal_configuration,
+        refusal_name,
+        stash_configuration,
+        stash_name,
+    )
+    from restow.webhook.authority import OwnAuthority
+
     if flags["own_ca"] is None:
         for flag in ("restore_stashes", "refuse_unconvertible"):
             if flags[flag]:

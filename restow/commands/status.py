@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
+from restow import migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit
 from restow.cli.printing import echo, print_data, print_table
 from restow.cli.session import Session, run
-from restow.conversion.operate.gates import GATES
-from restow.conversion.operate.overview import RulesOverview, rules_overview
-from restow.migrator import status
-from restow.migrator.planning.status import CrdStatus
+
+if TYPE_CHECKING:
+    from restow.conversion.operate.overview import RulesOverview
+    from restow.migrator.planning.status import CrdStatus
 
 
 @click.command("status")
@@ -39,10 +43,25 @@ def command(names: tuple[str, ...], everything: bool, output: str, connection: C
         raise click.UsageError(msg)
 
     async def show_status(session: Session) -> Exit:
-        show(await status(session.cluster, names), output, await rules_overview(session.cluster, names))
+        chosen = await full_names(session.cluster, names)
+        show(await migrator.status(session.cluster, chosen), output, await _rules(session, chosen))
         return Exit.DONE
 
     run(show_status, connection)
+
+
+async def _rules(session: Session, names: Sequence[str]) -> Sequence[RulesOverview]:
+    """Return the ConversionRules. The toolkit that reads them is imported only if the cluster has some."""
+    from restow.crds.conversionrules import CONVERSION_RULES
+    from restow.kube.errors import Forbidden, NotFound
+    from restow.kube.pager import list_names
+
+    with suppress(Forbidden, NotFound):
+        if await list_names(session.cluster, CONVERSION_RULES):
+            from restow.conversion.operate.overview import rules_overview
+
+            return await rules_overview(session.cluster, names)
+    return ()
 
 
 def show(found: list[CrdStatus], form: str, rules: Sequence[RulesOverview] = ()) -> None:
@@ -52,8 +71,10 @@ def show(found: list[CrdStatus], form: str, rules: Sequence[RulesOverview] = ())
         print_data(printed, form)
         return
     columns = ("name", "storage", "served", "stored", "strategy", "state")
-    print_table(columns, (_row(each) for each in found), spare=("strategy", "served"))
+    print_table(columns, (_row(each) for each in found), spare=("strategy", "served"), trivial={"strategy": "None"})
     if rules:
+        from restow.conversion.operate.gates import GATES
+
         echo()
         gates = tuple(name.lower() for name in GATES)
         print_table(("conversionrules", "crd", "served", *gates, "state"), map(_rules_row, rules))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import counted, print_text, say
-from restow.cli.registries import load_crds
-from restow.conversion import DefinitionError, Diagnostic, Registry
-from restow.conversion.definition.drafts import RulesDraft, drafted
-from restow.conversion.rulefiles.dump import draft_as_python, draft_as_yaml
-from restow.crds import Crd
 from restow.kube.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from restow.conversion import Diagnostic
+    from restow.conversion.definition.drafts import RulesDraft
+    from restow.crds import Crd
 
 
 @click.command("suggest")
@@ -53,6 +53,10 @@ def command(**flags: Any) -> None:
     restow suggest --crd config/crd.yaml --from v1alpha1 --to v1 > conversions.yaml
     restow suggest --crd config/crd.yaml --from v1alpha1 --to v1 -o python
     """
+    from restow.cli.registries import load_crds
+    from restow.conversion.definition.drafts import drafted
+    from restow.conversion.rulefiles.dump import draft_as_python, draft_as_yaml
+
     crd = _narrowed(_chosen(load_crds(flags["crd_files"]), flags["kind"]), flags["spoke"], flags["hub"])
     spoke, hub = (crd.version(flags[name]) for name in ("spoke", "hub"))
     assert spoke is not None
@@ -94,6 +98,8 @@ def _narrowed(crd: Crd, spoke: str, hub: str) -> Crd:
 
 def _findings(draft: RulesDraft, crd: Crd, spoke: str, hub: str) -> tuple[Diagnostic, ...]:
     """Return the findings of ``restow check`` about the draft."""
+    from restow.conversion import DefinitionError, Registry
+
     registry = Registry()
     declared = [each.rule for each in draft.rules]
     registry.kind(crd.group, crd.kind, hub=hub).spoke(spoke)(lambda: declared)

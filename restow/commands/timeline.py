@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from restow import migrator
 from restow.cli import options
 from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import documents_of
 from restow.cli.printing import print_data, print_table, say
-from restow.cli.registries import load_crds
 from restow.cli.session import Session, run
-from restow.crds import Crd
-from restow.migrator import may_be_stored
-from restow.migrator.requests.crdaccess import list_crds
-from restow.migrator.timeline import (
-    PolicyError,
-    TimelineFinding,
-    TimelinePolicy,
-    VersionSchedule,
-    check,
-    columns,
-    notes,
-    observe,
-    parse_policy,
-    schedule,
-)
+
+if TYPE_CHECKING:
+    from restow.crds import Crd
+    from restow.migrator.timeline import TimelineFinding, TimelinePolicy, VersionSchedule
 
 _STYLES = {"unsafe": "bold red", "due": "magenta", "missing": "red"}
 
@@ -74,6 +63,9 @@ def command(
     restow timeline -f policy.yaml v1.12=releases/v1.12 v1.13=config/crd
     restow timeline -f policy.yaml --all --at v1.13
     """
+    from restow.migrator.requests.crdaccess import list_crds
+    from restow.migrator.timeline import PolicyError, schedule
+
     if everything != (release is not None):
         msg = "--all and --at RELEASE belong together"
         raise click.UsageError(msg)
@@ -102,6 +94,8 @@ def read_policy(file: Path) -> TimelinePolicy:
         InputError: the file cannot be read as YAML, or does not contain exactly one document.
         PolicyError: the document is not a valid policy.
     """
+    from restow.migrator.timeline import parse_policy
+
     documents = documents_of(file)
     if len(documents) != 1:
         raise InputError(f"{file} must hold one document, the policy, and holds {len(documents)}")
@@ -109,6 +103,8 @@ def read_policy(file: Path) -> TimelinePolicy:
 
 
 def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:
+    from restow.cli.registries import load_crds
+
     found = []
     for argument in arguments:
         release, equals, path = argument.partition("=")
@@ -120,13 +116,17 @@ def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:
 
 
 def _finish(planned: VersionSchedule, known: list[tuple[int, Crd]], first: int, form: str) -> Exit:
-    findings = check(planned, observe(known, may_be_stored))
+    from restow.migrator.timeline import check, observe
+
+    findings = check(planned, observe(known, migrator.may_be_stored))
     show(planned, findings, first, form)
     return Exit.FAILURES if findings else Exit.DONE
 
 
 def show(planned: VersionSchedule, findings: Sequence[TimelineFinding], first: int, form: str) -> None:
     """Print the timeline as a table with the findings below it, or as JSON or YAML."""
+    from restow.migrator.timeline import columns, notes
+
     shown = columns(planned, first)
     releases = list(enumerate(planned.policy.releases))[first:]
     if form != "table":
@@ -151,6 +151,8 @@ def show(planned: VersionSchedule, findings: Sequence[TimelineFinding], first: i
 
 
 def _data(planned: VersionSchedule, findings: Sequence[TimelineFinding], first: int) -> Any:
+    from restow.migrator.timeline import notes
+
     return {
         "releases": [
             {

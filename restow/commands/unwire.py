@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import click
 
+from restow import migrator
 from restow.cli import completion, options
 from restow.cli.addresses import KEPT_IN, read_address
 from restow.cli.connection import ClusterConnection
+from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
-from restow.conversion.certificates import Service, WiringRefused, unwire
-from restow.conversion.certificates.apply import read_crd, resource_of
-from restow.conversion.certificates.unwire import Removal, crds_of, obstacles, remove_server
-from restow.conversion.certificates.wiring.clientconfig import Address, address_in, address_of, names_server
-from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER
-from restow.crds.conversionrules import CONVERSION_RULES
-from restow.kube import Cluster
-from restow.kube.errors import Forbidden, NotFound
-from restow.migrator import may_be_stored
+
+if TYPE_CHECKING:
+    from restow.conversion.certificates.unwire import Removal
+    from restow.conversion.certificates.wiring.clientconfig import Address
+    from restow.kube import Cluster
 
 
 @dataclass(slots=True)
 class _Outcome:
     """The results for the CRDs, and for the objects that restow keeps for their servers."""
 
+    removal: Removal
     crds: dict[str, str] = field(default_factory=dict)
     against: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    removal: Removal = field(default_factory=Removal)
 
 
 @click.command("unwire")
@@ -82,14 +81,16 @@ def command(
     restow unwire widgets.example.com
     restow unwire --server my-system/my-webhook --dry-run
     """
+    from restow.conversion.certificates.unwire import Removal, crds_of, obstacles, remove_server
+
     if bool(names) == bool(server):
         msg = "name CRDs or give --server, not both"
         raise click.UsageError(msg)
     address = None if server is None else read_address(server, "--server")
 
     async def unwire_all(session: Session) -> Exit:
-        cluster, found = session.cluster, _Outcome()
-        chosen = names if address is None else await crds_of(cluster, address)
+        cluster, found = session.cluster, _Outcome(Removal())
+        chosen = await full_names(cluster, names) if address is None else await crds_of(cluster, address)
         servers = await _servers(cluster, chosen) if address is None else (address,)
         if address is not None:
             found.against += await _served_rules(cluster, address)
@@ -115,10 +116,12 @@ def command(
 async def _unwire(
     cluster: Cluster, names: Sequence[str], found: _Outcome, *, although_needed: bool, dry_run: bool
 ) -> None:
+    from restow.conversion.certificates import WiringRefused, unwire
+
     found.notes.clear()
     for name in names:
         try:
-            done = await unwire(cluster, name, may_be_stored, although_needed=although_needed, dry_run=dry_run)
+            done = await unwire(cluster, name, migrator.may_be_stored, although_needed=although_needed, dry_run=dry_run)
         except WiringRefused as error:
             found.crds[name] = "needs its webhook"
             found.against.append(str(error))
@@ -131,6 +134,10 @@ async def _unwire(
 
 async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...]:
     """Return the addresses of the webhooks that the CRDs call now."""
+    from restow.conversion.certificates import WiringRefused
+    from restow.conversion.certificates.apply import read_crd
+    from restow.conversion.certificates.wiring.clientconfig import address_of
+
     found: dict[str, Address] = {}
     for name in names:
         try:
@@ -144,6 +151,8 @@ async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...
 
 def _secret(cluster: Cluster, server: Address) -> tuple[str, str]:
     """Return namespace and name of the Secret with a server's certificate."""
+    from restow.conversion.certificates import Service
+
     if isinstance(server, Service):
         return server.namespace, server.name
     return cluster.default_namespace, KEPT_IN
@@ -151,6 +160,12 @@ def _secret(cluster: Cluster, server: Address) -> tuple[str, str]:
 
 async def _served_rules(cluster: Cluster, server: Address) -> tuple[str, ...]:
     """Return why ConversionRules need the server, if it is that of their operator: it alone removes their finalizer."""
+    from restow.conversion.certificates.apply import resource_of
+    from restow.conversion.certificates.wiring.clientconfig import address_in, names_server
+    from restow.conversion.operate.revisions import CONFIGURATION, FINALIZER
+    from restow.crds.conversionrules import CONVERSION_RULES
+    from restow.kube.errors import Forbidden, NotFound
+
     try:
         configurations = (await cluster.list_page(resource_of("ValidatingWebhookConfiguration"))).json()["items"]
         hooks = [each["webhooks"] for each in configurations if each["metadata"]["name"] == CONFIGURATION]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
-from importlib.metadata import version
 from typing import Any
 
 import click
@@ -14,11 +12,6 @@ from restow.cli.connection import ClusterConnection
 from restow.cli.logs import log_to_stderr
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import sentence
-from restow.conversion.stash.annotation import FORMAT as STASH
-from restow.crds.cloudprofiles import documents
-from restow.kube import KubeError
-from restow.migrator.decide.proof import FORMAT as PROOF
-from restow.migrator.requests.native import NATIVE_MIGRATIONS
 
 _PATIENCE_S = 5.0  # seconds for the API server; everything else is known immediately
 
@@ -45,6 +38,8 @@ def command(client: bool, output: str, connection: ClusterConnection) -> None:
     restow version
     restow version --client -o json
     """
+    import asyncio
+
     log_to_stderr()
     found = versions()
     if not client:
@@ -62,6 +57,8 @@ def command(client: bool, output: str, connection: ClusterConnection) -> None:
 
 async def _server(connection: ClusterConnection) -> dict[str, str] | None:
     """Return the version of the API server, or None after a message with the reason."""
+    from restow.kube import KubeError
+
     try:
         async with connection.open() as cluster:
             told = (await cluster.discover("/version")).json()
@@ -73,6 +70,13 @@ async def _server(connection: ClusterConnection) -> dict[str, str] | None:
 
 def versions() -> dict[str, Any]:
     """Return all versions as JSON."""
+    from importlib.metadata import version
+
+    from restow.conversion.stash.annotation import FORMAT as STASH
+    from restow.crds.cloudprofiles import documents
+    from restow.migrator.decide.proof import FORMAT as PROOF
+    from restow.migrator.requests.native import NATIVE_MIGRATIONS
+
     own = {
         document["spec"]["names"]["kind"]: [
             f"{document['spec']['group']}/{each['name']}" for each in document["spec"]["versions"] if each["served"]

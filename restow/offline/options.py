@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from restow.cli import options
-from restow.cli.registries import ConversionSource, load_crds
-from restow.conversion import Graph
-from restow.crds import Crd
+
+if TYPE_CHECKING:
+    from restow.cli.registries import ConversionSource
+    from restow.conversion import Graph
+    from restow.crds import Crd
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -44,6 +46,8 @@ def loaded(flags: dict[str, Any]) -> Conversions:
     Raises:
         click.UsageError, InputError: no conversions are named, or they or a CRD file cannot be used.
     """
+    from restow.cli.registries import load_crds
+
     crds = load_crds(flags.pop("crd_files"))
     return Conversions(source(flags).graph(crds), crds)
 
@@ -83,11 +87,11 @@ def manifests(function: _F) -> _F:
     return function
 
 
-def target(function: _F) -> _F:
+def target(function: _F, *, required: bool = True) -> _F:
     """Add --to."""
     return click.option(
         "--to",
-        required=True,
+        required=required,
         metavar="VERSION",
         help="The version to convert to: v1beta2 for every kind that has it, or group/v1beta2.",
     )(function)

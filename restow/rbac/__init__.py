@@ -11,8 +11,6 @@ The table of rights, ``needs``, is data that tests check: they run each command 
 the rights with the API server's audit log.
 """
 
-from restow.rbac.asked import Asked, Command
-from restow.rbac.grants import Grant, ServiceAccount, manifests, plain, to_yaml
-from restow.rbac.needs import FAMILY, grants
+import lazy_loader
 
-__all__ = ["FAMILY", "Asked", "Command", "Grant", "ServiceAccount", "grants", "manifests", "plain", "to_yaml"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

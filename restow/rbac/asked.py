@@ -19,7 +19,6 @@ class Command(StrEnum):
     READY = "ready"
     REFERENCES = "references"
     MIGRATE = "migrate"
-    PRUNE = "prune"
     REPORT = "report"
     DOCTOR = "doctor"
     UNWIRE = "unwire"

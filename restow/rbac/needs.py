@@ -32,7 +32,7 @@ from restow.kube.resources import (
 from restow.migrator import Engine
 from restow.migrator.requests.native import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
-from restow.rbac.grants import Grant
+from restow.rbac.roles import Grant
 
 LEASE: Final = "restow-operator"
 CONFIGURATION: Final = "restow-cloudprofile"
@@ -164,16 +164,6 @@ def _shows_rules() -> Iterator[Grant]:
     yield _on(CONVERSION_RULES, "list", "show how far ConversionRules are", optional="none are shown")
 
 
-def _prune(asked: Asked) -> Iterator[Grant]:
-    yield from _reads_crds(asked)
-    for target in asked.targets:
-        why = "prove that every object is stored at the storage version, and write those that are not"
-        for verb in ("list", "get", "patch"):
-            yield from _on_objects(asked, target, verb, why=why)
-    yield from _looks_at_servers()
-    yield from _prunes(asked)
-
-
 def _doctor(asked: Asked) -> Iterator[Grant]:
     why = "read the objects at each version, as their clients do"
     yield from _reads_crds(asked)
@@ -298,7 +288,7 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
         for target in asked.targets:
             yield from _on_objects(asked, target, "list", why=why)
     else:
-        yield Grant("*", "*", "list", f"{why}. Name the kinds (--crd) to narrow this")
+        yield Grant("*", "*", "list", f"{why}. Name the CRDs to narrow this")
     why = "admission: whether whoever writes rules may change their CRD"
     yield _on(SUBJECT_ACCESS_REVIEWS, "create", why)
     for verb in ("list", "watch", "get", "create", "patch", "delete"):
@@ -482,7 +472,6 @@ _NEEDS: Final = {
     Command.READY: _ready,
     Command.REFERENCES: _references,
     Command.MIGRATE: _migrate,
-    Command.PRUNE: _prune,
     Command.REPORT: _report,
     Command.DOCTOR: _doctor,
     Command.UNWIRE: _unwire,

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import signal
-import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from restow.cli import signals
 from restow.cli.exits import Exit, InputError
 from restow.cli.options import together
-from restow.conversion.server import Clients, Limits, WebhookServer, bind
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+
+    from restow.conversion.server import Clients, Limits, WebhookServer
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MIB = 1024 * 1024
@@ -104,6 +107,8 @@ def clients(given: dict[str, Any]) -> Clients:
     Raises:
         click.UsageError: --require-client-cert or --client-name is given without --client-ca.
     """
+    from restow.conversion.server import Clients
+
     every, names = given["require_client_cert"] == "all", frozenset(given["client_names"])
     if given["client_ca"] is None:
         if every or names:
@@ -115,6 +120,8 @@ def clients(given: dict[str, Any]) -> Clients:
 
 def limits(given: dict[str, Any]) -> Limits:
     """Return the limits from the flags."""
+    from restow.conversion.server import Limits
+
     return Limits(
         body=given["max_body_mib"] * _MIB,
         in_flight=max(given["max_in_flight_mib"], given["max_body_mib"] * 4 // 3) * _MIB,  # a share for small ones
@@ -142,6 +149,8 @@ def bound_probes(given: dict[str, Any]) -> socket.socket:
 
 
 def _bound(host: str, port: int, flag: str) -> socket.socket:
+    from restow.conversion.server import bind
+
     try:
         return bind(host, port)
     except OSError as error:
@@ -159,6 +168,8 @@ def run_until_stopped(
     served: Callable[[asyncio.Event], Coroutine[Any, Any, None]], hangup: Callable[[], None] | None = None
 ) -> None:
     """Run until SIGTERM or SIGINT, then drain; a second one ends the process immediately. SIGHUP calls ``hangup``."""
+    import asyncio
+
     _raise_file_limit()
 
     async def run() -> None:

@@ -18,14 +18,15 @@ from restow.kube.resources import CRDS
 from tests.apiserver.kind import Document, Kind, until
 from tests.restow.commandline import Ran, restow
 
-WRITING = ("migrate", "prune")
+WRITING = ("migrate", "migrate --only prune")
 LOOKING = ("plan", "ready")
 every_command = pytest.mark.parametrize("command", ["status", *LOOKING, *WRITING])
 
 
 async def run(command: str, name: str, kubeconfig: Path | None, *more: str | Path, **environment: str) -> Ran:
     """A command on one CRD."""
-    arguments = [name, *more]
+    command, *flags = command.split()
+    arguments = [*flags, name, *more]
     if command == "ready":
         arguments += ["--drop", "v1alpha1"]
     if command == "migrate":

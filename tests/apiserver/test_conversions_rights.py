@@ -60,7 +60,7 @@ async def test_a_missing_right_is_the_reason_of_a_gate(
         await jobs.declare(keeping(jobs))
         told = await refused(jobs, gate)
         assert f'cannot {verb} resource "{resource}"' in told
-        assert "`restow rbac --for conversions` prints all that it needs" in told
+        assert "`restow rbac --for 'operator --conversions'` prints all that it needs" in told
         await widen(accounts, account, rights)
         label = b'{"metadata": {"labels": {"looked": "again"}}}'
         await cluster.patch(CONVERSION_RULES, jobs.name, label, patch_type=PatchType.MERGE)

@@ -96,7 +96,7 @@ async def test_a_flip_back_starts_both_phases(kind: Kind, cluster: HttpCluster) 
 
 
 async def test_with_managed_fields_switched_off_a_pruned_crd_needs_no_look(kind: Kind, cluster: HttpCluster) -> None:
-    """``restow prune`` on a CRD that is pruned would otherwise list all its objects for nothing."""
+    """``restow migrate --only prune`` on a CRD that is pruned would otherwise list all its objects for nothing."""
     await kind.apply(kind.manifest("v1alpha1", "w", spec={"size": 1}), "alice")
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     skip = frozenset({Phase.MANAGED_FIELDS})

@@ -139,7 +139,7 @@ async def test_a_harmless_change_of_the_crd_keeps_the_proof(kind: Kind, cluster:
 
 
 async def test_without_the_prune_phase_a_run_proves_as_much(kind: Kind, cluster: HttpCluster) -> None:
-    """``restow prune`` after it would otherwise write every object once more."""
+    """``restow migrate --only prune`` after it would otherwise write every object once more."""
     await kind.apply(kind.manifest("v1beta1", "w0", spec={"size": 1}), "alice")
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     await migrate(cluster, kind, skip=frozenset({Phase.PRUNE}))

@@ -52,10 +52,9 @@ ARGUMENTS = {
     Command.PLAN: (),
     Command.READY: ("--drop", "v1alpha1"),
     Command.MIGRATE: ("--settle", "0", "-o", "json"),
-    Command.PRUNE: ("-o", "json"),
     Command.REPORT: ("-o", "-"),
 }
-CODES = {Command.STATUS: 0, Command.PLAN: 3, Command.READY: 3, Command.MIGRATE: 0, Command.PRUNE: 0, Command.REPORT: 0}
+CODES = {Command.STATUS: 0, Command.PLAN: 3, Command.READY: 3, Command.MIGRATE: 0, Command.REPORT: 0}
 EVERY = [
     (command, grant)
     for command in ARGUMENTS
@@ -250,7 +249,7 @@ async def test_one_right_less(command: Command, index: int, due: Kind, accounts:
         what = f"{plural}.{missing.group}" + (f"/{subresource}" if subresource else "")
         assert what in said or f'resource "{plural}"' in said, said
         assert missing.verb in said
-    prunes = command in (Command.MIGRATE, Command.PRUNE) and (ran.code == 0 or marks)
+    prunes = command is Command.MIGRATE and (ran.code == 0 or marks)
     assert (await due.stored_versions() == ["v1beta1"]) == prunes
 
 

@@ -43,7 +43,7 @@ def test_bases_are_what_the_chart_renders(helm: Helm) -> None:
 
 def test_the_example_has_the_rights_that_its_crd_needs(tools: dict[str, Path]) -> None:
     """rbac.yaml is what the command in its head prints; and the Job is given what the base leaves open."""
-    arguments = ("--for", "migrate", "--crd", "widgets.example.com")
+    arguments = ("widgets.example.com", "--for", "migrate")
     account = ("--service-account", "my-system/restow-migration")
     assert (KUSTOMIZE / "example" / "rbac.yaml").read_text() == restow("rbac", *arguments, *account).out
     documents = built(tools, "example")

@@ -16,7 +16,8 @@ from restow.commands.rbac import command
 from restow.conversion.certificates import Url
 from restow.conversion.certificates.wiring.documents import stash_name
 from restow.kube.resources import ENDPOINT_SLICES
-from restow.rbac import Asked, Command, Grant, ServiceAccount, grants, manifests, plain, to_yaml
+from restow.migrator import Engine
+from restow.rbac import FAMILY, Asked, Command, Grant, ServiceAccount, grants, manifests, plain, to_yaml
 from tests.deploy.rendering import rights
 
 CRD = "widgets.example.com"
@@ -94,7 +95,7 @@ def test_dependents_are_looked_for_by_one_optional_right() -> None:
     assert (wide.group, wide.resource, wide.verb) == ("*", "*", "list")
     assert wide.optional
     assert wide not in grants([Command.READY], Asked(crds=(CRD,), dependents=True, least=True))
-    ran = CliRunner().invoke(command, ["--for", "ready", "--crd", CRD, "--dependents", "-o", "json"])
+    ran = CliRunner().invoke(command, [CRD, "--for", "ready", "--dependents", "-o", "json"])
     assert rights(yaml.safe_load(ran.stdout)["items"]) == rights(_roles(grants([Command.READY], asked)))
 
 
@@ -108,18 +109,15 @@ def test_a_move_writes_where_it_is_asked_to() -> None:
         ("", "configmaps", "patch", "a"),
         ("apps", "deployments", "patch", "a"),
     }
-    for arguments, said in (
-        (["--for", "plan", "--move"], "give --for references"),
-        (["--for", "references", "--resource", "secrets"], "give --move too"),
-    ):
-        ran = CliRunner().invoke(command, [*arguments, "--crd", CRD])
-        assert (ran.exit_code, said in ran.stderr) == (2, True), ran.stderr
+    move = (CRD, "--for", "references --version v1 --move v2")
+    said = printed(*move, "--resource", "a/configmaps", "--resource", "a/deployments.apps")
+    assert rights(said) == rights(_roles(grants([Command.REFERENCES], asked)))
 
 
 @pytest.mark.parametrize("command", Command)
 def test_api_servers_are_looked_at_by_an_optional_right(command: Command) -> None:
     """Who relies on the look at lag needs it, nothing else does, and nothing fails without it."""
-    looks = {Command.MIGRATE, Command.PRUNE, Command.READY, Command.OPERATOR, Command.EMBEDDING}
+    looks = {Command.MIGRATE, Command.READY, Command.OPERATOR, Command.EMBEDDING}
 
     def found(*, least: bool) -> list[Grant]:
         asked = Asked(crds=(CRD,), keeps=(CRD,), home="home", least=least)
@@ -151,20 +149,28 @@ def test_secrets_are_named() -> None:
     ("arguments", "said"),
     [
         (("--for", "migrate"), "name the CRDs"),
-        (("--for", "migrate", "--all"), "name the CRDs"),
-        (("--for", "migrate", "--crd", "widgets"), "<plural>.<group>"),
+        (("--for", "migrate --all"), "name the CRDs"),
+        (("widgets", "--for", "migrate"), "<plural>.<group>"),
         (("--for", "serve"), "serve needs no right"),
-        (("--for", "serve", "--own-ca", "a/b"), "name the CRDs"),
-        (("--for", "serve", "--own-ca", "b", "--crd", CRD), "--own-ca takes NAMESPACE/SERVICE"),
-        (("--for", "serve", "--own-ca", "https:/a", "--crd", CRD), "--own-ca takes NAMESPACE/SERVICE"),
-        (("--for", "serve", "--own-ca", "http://a", "--crd", CRD), "must begin with https://"),
-        (("--for", "migrate", "--proxied", "https://a", "--crd", CRD), "--proxied takes NAMESPACE/SERVICE"),
-        (("--for", "embedding", "--crd", CRD), "give --service-account"),
+        (("--for", "serve --own-ca a/b"), "name the CRDs"),
+        ((CRD, "--for", "serve --own-ca b"), "--own-ca takes NAMESPACE/SERVICE"),
+        ((CRD, "--for", "serve --own-ca https:/a"), "--own-ca takes NAMESPACE/SERVICE"),
+        ((CRD, "--for", "serve --own-ca http://a"), "must begin with https://"),
+        ((CRD, "--for", "migrate", "--proxied", "https://a"), "--proxied takes NAMESPACE/SERVICE"),
+        ((CRD, "--for", "references", "--resource", "secrets"), 'give --for "references --move VERSION"'),
+        ((CRD, "--for", "migrate --no-prun"), "No such option '--no-prun'"),
+        ((CRD, "--for", "migrate --engine fast"), "'fast' is not one of"),
+        ((CRD, "--for", "migrate --engine"), "'--engine' requires an argument"),
+        ((CRD, "--for", "embedding extra"), "unexpected 'extra'"),
+        ((CRD, "--for", "convert"), "--for takes a command with its flags, one of status"),
+        ((CRD, "--for", "migrate 'a"), "--for takes a command with its flags, one of status"),
+        ((CRD, "--for", ""), "--for takes a command with its flags, one of status"),
+        ((CRD, "--for", "embedding"), "give --service-account"),
         (("--for", "embedding", "--service-account", "a/b"), "name the CRDs"),
         (("--for", "operator"), "give --service-account"),
-        (("--for", "operator", "--migrate", "all", "--service-account", "a/b"), "name the CRDs"),
-        (("--for", "migrate", "--crd", CRD, "--shards"), "give --service-account"),
-        (("--for", "migrate", "--crd", CRD, "--service-account", "b"), "--service-account takes NAMESPACE/NAME"),
+        (("--for", "operator --migrate all", "--service-account", "a/b"), "name the CRDs"),
+        ((CRD, "--for", "migrate --shards 2"), "give --service-account"),
+        ((CRD, "--for", "migrate", "--service-account", "b"), "--service-account takes NAMESPACE/NAME"),
         ((), "--for"),
     ],
 )
@@ -192,7 +198,7 @@ def test_manifests_name_their_crds(tmp_path: Path) -> None:
     """A file of CRDs in the place of their names."""
     file = tmp_path / "crds.yaml"
     file.write_text(yaml.safe_dump_all(definition(name) for name in (CRD, "a.b.dev")))
-    ran = CliRunner().invoke(command, ["--for", "ready", "--crd", str(file), "-o", "json"])
+    ran = CliRunner().invoke(command, [str(file), "--for", "ready", "-o", "json"])
     assert ran.exit_code == 0, ran.output
     found = yaml.safe_load(ran.stdout)["items"]
     assert rights(found) == rights(plain(manifests(grants([Command.READY], Asked(crds=(CRD, "a.b.dev"))), "r")))
@@ -207,7 +213,7 @@ def printed(*arguments: str) -> list[dict[str, Any]]:
 
 def test_a_webhook_at_a_url_has_its_secrets_next_to_the_process() -> None:
     """``serve --own-ca https://…`` keeps them in its own namespace; any other would leave it without its rights."""
-    asked = ("--for", "serve", "--own-ca", "https://127.0.0.1:9443/", "--restore-stashes", "--crd", CRD)
+    asked = (CRD, "--for", "serve --own-ca https://127.0.0.1:9443/ --restore-stashes")
     for account, home in ((("--service-account", "edge/hook"), "edge"), ((), "default")):
         found = rights(printed(*asked, *account))
         secrets = {(name, at) for _, resource, _, name, at in found if resource == "secrets"}
@@ -216,18 +222,48 @@ def test_a_webhook_at_a_url_has_its_secrets_next_to_the_process() -> None:
         assert configurations == {stash_name(Url("https://127.0.0.1:9443")), "conversion-stash"}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected", "asked"),
+    [
+        ("migrate", Command.MIGRATE, {}),
+        ("migrate --no-prune", Command.MIGRATE, {"prunes": False}),
+        ("migrate --dry-run", Command.MIGRATE, {"prunes": False}),
+        ("migrate --skip-phase prune", Command.MIGRATE, {"prunes": False}),
+        ("migrate --only storage", Command.MIGRATE, {"prunes": False}),
+        ("migrate --only prune", Command.MIGRATE, {}),
+        ("migrate -l a=b", Command.MIGRATE, {"prunes": False}),
+        ("migrate -n a", Command.MIGRATE, {"namespaces": ("a",)}),
+        ("migrate --engine native", Command.MIGRATE, {"engine": Engine.NATIVE}),
+        ("migrate --shard 0/2", Command.MIGRATE, {"shards": True}),
+        ("plan --references", Command.PLAN, {"dependents": True}),
+        ("report --profiles", Command.REPORT, {"profiles": True}),
+        ("status --all", Command.STATUS, {"everything": True}),
+        ("references --version v1 --undo", Command.REFERENCES, {"moves": True}),
+        ("unwire --server a/b", Command.UNWIRE, {"own_ca": ("a", "b")}),
+        ("operator --no-controllers --migrate family", Command.OPERATOR, {"controls": False, "keeps": FAMILY}),
+        ("operator --maintain-shoots", Command.OPERATOR, {"maintains": True}),
+        ("operator --conversions --install-crds", Command.CONVERSIONS, {"installs_crds": True}),
+        ("embedding --lease mine", Command.EMBEDDING, {"lease": "mine"}),
+    ],
+)
+def test_a_command_is_read_by_its_own_parser(text: str, expected: Command, asked: dict[str, Any]) -> None:
+    """A second list of flags would part from the first one, and a Role from what its command does."""
+    said = printed(CRD, "--for", text, "--service-account", "home/me")
+    account = ServiceAccount("home", "me")
+    needed = grants([expected], Asked(crds=(CRD,), home="home", **asked))
+    assert said == plain(manifests(needed, f"restow-{expected}-{CRD}", account))
+
+
 def test_roles_are_named_after_their_crds() -> None:
     """The second team's apply would take the first one's rights away."""
     names = [
-        {each["metadata"]["name"] for each in printed("--for", "migrate", *(f"--crd={crd}" for crd in crds))}
+        {each["metadata"]["name"] for each in printed(*crds, "--for", "migrate")}
         for crds in ((CRD,), ("gadgets.example.com",), (CRD, "gadgets.example.com"), (CRD, "parts.other.dev"))
     ]
     assert names[0] == {f"restow-migrate-{CRD}"}
     assert len(set().union(*names)) == len(names)
     assert names[2] == {
         each["metadata"]["name"]
-        for each in printed(
-            "--for", "migrate", f"--crd={CRD}", "--crd=gadgets.example.com", "--shards", "--service-account=a/b"
-        )
+        for each in printed(CRD, "gadgets.example.com", "--for", "migrate --shards 2", "--service-account=a/b")
         if each["kind"] != "ServiceAccount"
     }

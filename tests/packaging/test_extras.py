@@ -198,12 +198,20 @@ def test_without_the_command_line_kubectl_is_offered_nothing(installed: Installe
     assert run(folder / "kubectl_complete-restow", "", cwd=folder) == ""
 
 
-@pytest.mark.parametrize(("command", "extra"), [("serve", "operator"), ("operator", "operator"), ("report", "report")])
-def test_a_command_that_needs_another_extra_says_which(installed: Installed, command: str, extra: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["serve", "--cert", "c", "--key", "k"], "operator"),
+        (["operator", "--own-ca", "a/b"], "operator"),
+        (["report", "--all", "-o", "-"], "report"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else value,
+)
+def test_a_command_that_needs_another_extra_says_which(installed: Installed, arguments: list[str], extra: str) -> None:
     """`No module named 'jinja2'` does not tell what to install."""
     folder = installed("cli")
-    said = run(folder / "restow", command, "--help", cwd=folder, code=2)
-    assert said.startswith(f"restow: restow {command} needs ")
+    said = run(folder / "restow", *arguments, cwd=folder, code=2)
+    assert said.startswith(f"restow: restow {arguments[0]} needs ")
     assert said.endswith(f": pip install 'restow[{extra}]'\n")
     assert said.count("\n") == 1
 

@@ -161,8 +161,8 @@ def test_every_option_that_takes_a_file_completes_files(name: str, monkeypatch: 
     assert [(item.type, item.value) for item in found] == [("file", "a")]
 
 
-CRD_ARGUMENTS = [("plan",), ("migrate",), ("status",), ("prune",), ("ready",), ("report",), ("roundtrip",)]
-CRD_OPTIONS = [("operator", "--migrate"), ("rbac", "--crd")]
+CRD_ARGUMENTS = [("plan",), ("migrate",), ("status",), ("ready",), ("report",), ("roundtrip",)]
+CRD_OPTIONS = [("operator", "--migrate"), ("rbac",)]
 
 
 def test_without_a_cluster_nothing_is_offered_or_said(scripts: Path, tmp_path: Path) -> None:

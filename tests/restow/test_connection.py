@@ -21,7 +21,7 @@ FLAGS = {
     *("kubeconfig", "context", "cluster", "user", "request_timeout", "verbosity"),
     *("as_user", "as_groups", "as_uid", "as_attributes"),
 }
-OFFLINE = {"timeline", "suggest", "convert", "explain", "review", "rules", "rbac", "profile", "completion"}
+OFFLINE = {"timeline", "suggest", "convert", "explain", "rules", "rbac", "profile", "completion"}
 
 
 def given(*arguments: str) -> tuple[int, Any, str]:

@@ -31,7 +31,7 @@ async def test_streams_and_the_exit_code(start, tmp_path: Path) -> None:
 @BOTH
 async def test_a_signal_ends_it(start) -> None:
     """A killed run would be taken for one that ended."""
-    process = await start("review", "--crd", "absent", stdout=PIPE, stderr=PIPE)
+    process = await start("convert", "--crd", "absent", stdout=PIPE, stderr=PIPE)
     for number in (signal.SIGSTOP, signal.SIGKILL):
         process.send_signal(number)
     async with asyncio.timeout(30):

@@ -14,11 +14,17 @@ from types import ModuleType
 import click
 import pytest
 
+from restow.cli.shared import SharedOption
+from restow.commands.migrate import EXITS
+from restow.commands.references import KINDS
+from restow.conversion.diagnosis import MOST_OBJECTS
 from restow.conversion.reviews.conversion import _VERSIONS
 from restow.conversion.stash.annotation import FORMAT as STASH
 from restow.main import COMMANDS, main
 from restow.manpages import examples, exit_codes
 from restow.migrator.decide.proof import FORMAT as PROOF
+from restow.migrator.model.report import MigrationResult
+from restow.migrator.references.scan import CLUSTER_KINDS
 from tests.kube.recording import kubeconfig
 from tests.restow.commandline import RESTOW, restow
 
@@ -102,6 +108,74 @@ def _called(words: list[str]) -> tuple[click.Command, list[str]]:
         assert below is not None, f"there is no command {rest[0]}"
         command, rest = below, rest[1:]
     return command, rest
+
+
+def test_the_shared_options_are_shown_once() -> None:
+    """Fourteen commands would each show the same twelve options, and hide their own among them."""
+    shown = restow("options").out
+    for name in COMMANDS:
+        command = import_module(f"restow.commands.{name}").command
+        shared = [each for each in command.params if isinstance(each, SharedOption)]
+        flags = [flag for each in shared for flag in each.opts if flag.startswith("--")]
+        said = restow(name, "--help").out
+        assert len(shared) in (0, 12), name
+        assert all(flag in shown for flag in flags)
+        assert name == "options" or not any(f"{flag} " in said for flag in flags if flag != "--cluster"), name
+        assert ("`restow options` shows" in said) is (bool(shared) and name != "options"), name
+
+
+@pytest.mark.parametrize("width", [80, 50])
+@pytest.mark.parametrize("words", ALL)
+def test_help_is_folded_between_words(words: str, width: int) -> None:
+    """A broken flag cannot be copied, and a line that is too wide is broken by the terminal at any place."""
+    arguments = words.split()[1:]
+    said = restow(*arguments, "--help", environment={"COLUMNS": str(width)}).out
+    assert max(map(len, said.splitlines())) <= width
+    wide = restow(*arguments, "--help", environment={"COLUMNS": "110"}).out
+    assert {*said.split()} - {"\\"} == {*wide.split()} - {"\\"}
+
+
+MODULES = 100
+"""The most modules that help may load: click, and the names of the options."""
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_help_loads_few_modules(words: str) -> None:
+    """The help of a command took 500 modules and 23 times the start of Python; each module more is felt at each tab."""
+    loaded = _loaded(*words.split()[1:], "--help")
+    assert len(loaded) <= MODULES, sorted(loaded)
+    assert not {name.partition(".")[0] for name in loaded} & {"asyncio", "aiohttp", "rich", "yaml", "msgspec"}
+
+
+def test_the_status_of_one_crd_loads_what_it_asks_for(tmp_path: Path) -> None:
+    """A short command is run in loops; the conversion toolkit and the terminal's library are most of its start."""
+    config = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:9", {"token": "t"})
+    loaded = _loaded("status", "widgets.example.com", "--kubeconfig", str(config))
+    assert len(loaded) <= 400, sorted(loaded)
+    rooms = {".".join(name.split(".")[:2]) for name in loaded}
+    assert not rooms & {"restow.conversion", "restow.cloudprofile", "rich.console", "kubernetes_asyncio.client"}
+
+
+def _loaded(*arguments: str) -> set[str]:
+    """The modules that a command loads in addition to those of a bare interpreter."""
+    script = (
+        "import sys\n"
+        "bare = {*sys.modules}\n"
+        "from restow.main import main\n"
+        f"try:\n    main({[*arguments]!r})\n"
+        "except SystemExit:\n"
+        "    print('loaded:', *(sys.modules.keys() - bare))\n"
+    )
+    ran = restow(command=(sys.executable, "-c", script), environment={"RESTOW_PATIENCE": "0"})
+    return {*ran.out.splitlines()[-1].split()[1:]}
+
+
+def test_literals_that_spare_an_import_are_those_of_the_rooms() -> None:
+    """Help writes them itself to spare an import; a command would refuse its own default if they differed."""
+    assert {each.value for each in CLUSTER_KINDS} == {*KINDS}
+    assert {each.value for each in MigrationResult} == EXITS.keys()
+    (most,) = (each for each in import_module("restow.commands.doctor").command.params if each.name == "objects")
+    assert most.default == MOST_OBJECTS
 
 
 def test_every_module_of_commands_is_in_the_list() -> None:

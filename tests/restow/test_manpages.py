@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from restow.cli.shared import SharedOption
 from restow.main import COMMANDS, main
 from restow.manpages import examples, pages
 from restow.manpages import main as write
@@ -55,6 +56,9 @@ def test_every_command_has_a_page_with_its_sections(
     assert re.search(r"^\.B 0\n", page, re.MULTILINE), "how it ends well is not told"
     assert re.search(r"^\.B 2\n", page, re.MULTILINE), "how a wrong use ends is not told"
     for parameter in command.params:
+        if isinstance(parameter, SharedOption) and title != "restow-options":
+            assert ".BR restow\\-options (1)" in page
+            continue
         for flag in parameter.opts if isinstance(parameter, click.Option) else ():
             assert flag.replace("-", r"\-") in page
 

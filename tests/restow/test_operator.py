@@ -72,7 +72,7 @@ def test_no_cluster_is_told_in_a_sentence(tmp_path: Path) -> None:
 def test_a_missing_library_is_named() -> None:
     """The server's own libraries are an extra."""
     script = "import sys; sys.modules['prometheus_client'] = None; from restow.main import main; main()"
-    ran = restow("operator", "--help", command=(sys.executable, "-c", script))
+    ran = restow("operator", "--own-ca", "a/b", command=(sys.executable, "-c", script))
     assert ran.refusal == "restow operator needs prometheus_client: pip install 'restow[operator]'"
 
 

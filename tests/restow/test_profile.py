@@ -275,7 +275,7 @@ def test_aliases_that_stand_for_millions_are_refused_by_every_reader(tmp_path, c
         ("explain", "-f", plain, "--to", "v1", *REGISTRY),
         ("convert", "-f", plain, "--to", "v1", *REGISTRY),
         ("roundtrip", "-f", plain, *REGISTRY),
-        ("review", "-f", plain, *REGISTRY),
+        ("convert", "--review", "-f", plain, *REGISTRY),
     ):
         done = run(command, *arguments)
         assert done.code in (1, 2), command

@@ -85,15 +85,15 @@ def test_a_registry_without_functions_prints_as_a_file(tmp_path: Path, monkeypat
     """A team could not move from Python to data."""
     (tmp_path / "plain_rules.py").write_text(PLAIN)
     monkeypatch.syspath_prepend(tmp_path)
-    ran = run("rules", "print", "--registry", "plain_rules:registry")
+    ran = run("rules", "--registry", "plain_rules:registry")
     assert ran.code == 0
     assert [rule.label for rule in load(ran.out).rules[0].spokes["v1"]] == ["rename(spec.ttl <-> spec.timeToLive)"]
-    refused = run("rules", "print", "--registry", "plain_rules:mixed")
+    refused = run("rules", "--registry", "plain_rules:mixed")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.splitlines()[1] == "- v1 pair(spec.ttl <-> spec.timeToLive): up"
 
 
 def test_the_schema_is_printed_as_json() -> None:
     """An editor could not read it."""
-    printed = msgspec.json.decode(run("rules", "schema").out)
+    printed = msgspec.json.decode(run("rules", "--schema").out)
     assert "rename" in printed["$defs"]["rule"]["properties"]

@@ -196,7 +196,7 @@ async def opened_by(process: asyncio.subprocess.Process, fifo: Path) -> int:
 def test_a_missing_library_is_named() -> None:
     """The server's own libraries are an extra: a Job that only migrates does not carry them."""
     script = "import sys; sys.modules['prometheus_client'] = None; from restow.main import main; main()"
-    ran = restow("serve", "--help", command=(sys.executable, "-c", script))
+    ran = restow("serve", "--cert", "c", "--key", "k", command=(sys.executable, "-c", script))
     assert ran.refusal == "restow serve needs prometheus_client: pip install 'restow[operator]'"
 
 

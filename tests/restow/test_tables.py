@@ -55,6 +55,17 @@ def test_at_80_columns_lists_and_sentences_fold_between_words() -> None:
     )
 
 
+def test_a_terminal_shows_no_column_that_says_nothing() -> None:
+    """A column of zeros took the room of the one that has the news."""
+    columns, rows = ("name", "translated", "remaining"), [("a", "7", "0"), ("b", "0", "0")]
+    trivial = {"translated": "0", "remaining": "0"}
+    table = lay_out(columns, rows, 80, ("remaining",), trivial)
+    assert (table.heading[0].split(), table.left_out) == (["NAME", "TRANSLATED"], ())
+    assert lay_out(columns, rows, 15, (), trivial).lines == ("a", "  TRANSLATED: 7", "b", "  TRANSLATED: 0")
+    assert "REMAINING" in lay_out(columns, rows, None, (), trivial).heading[0]
+    assert "REMAINING" in lay_out(columns, [], 80, (), trivial).heading[0]
+
+
 def test_a_narrow_terminal_leaves_out_the_columns_that_can_be_spared_and_says_which() -> None:
     """A column that goes without a word is taken for one that does not exist."""
     table = shown(80)

@@ -28,9 +28,7 @@ spec:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["plan"], "name the CRDs (<plural>.<group>), give -f FILE, or --all"),
-        (["migrate"], "name the CRDs"),
-        (["prune"], "Missing argument 'CRD...'"),
+        (["migrate"], "name the CRDs, give -f FILE, or --all"),
         (["ready", "--drop", "v1"], "Missing argument 'CRD'"),
         (["ready", CRD], "Missing option '--drop'"),
         (["plan", CRD, "--all"], "name CRDs or give --all, not both"),
@@ -41,6 +39,8 @@ spec:
         (["plan", CRD, "--managed-fields", "TRANSLATE"], "is not one of 'translate', 'strip', 'keep'"),
         (["plan", CRD, "--scope", "all"], "is not one of 'not-storage', 'unserved', 'removed'"),
         (["plan", CRD, "--skip-phase", "list"], "is not one of 'storage', 'managed-fields', 'prune'"),
+        (["migrate", CRD, "--only", "list"], "is not one of 'storage', 'managed-fields', 'prune'"),
+        (["migrate", CRD, "--only", "prune", "--skip-phase", "storage"], "--only says which phase runs"),
         (["migrate", CRD, "--concurrency", "0"], "0 is not in the range"),
         (["migrate", CRD, "--rate", "0"], "0.0 is not in the range"),
         (["migrate", CRD, "--page-size", "0"], "0 is not in the range"),

@@ -19,7 +19,7 @@ from rich.columns import Columns
 from rich.console import Group
 from rich.text import Text
 
-from restow.cli import printing
+from restow.cli.console import console as make_console
 from restow.main import main
 from tests.kube.recording import always, kubeconfig, serving
 from tests.restow.commandline import RESTOW, Ran, restow
@@ -104,7 +104,7 @@ def others() -> list[list[str | Path]]:
         ["convert", *gateway, "--diff"],
         ["convert", *gateway, "-o", "json"],
         ["roundtrip", "-f", "gateway.yaml", *REGISTRY, *CRDS],
-        ["review", "-f", "review.yaml", *REGISTRY, *CRDS],
+        ["convert", "--review", "-f", "review.yaml", *REGISTRY, *CRDS],
         ["check", *REGISTRY, "--crd", "crd.yaml"],
         ["timeline", "-f", "policy.yaml"],
         ["timeline", "-f", "crd.yaml"],
@@ -204,7 +204,7 @@ def test_a_terminal_never_gets_what_a_pipe_gets_unchanged(tmp_path: Path) -> Non
 
 def test_live_views_and_tables_escape_too(capsys: pytest.CaptureFixture[str]) -> None:
     """A bar is drawn by a library, which passes control characters on as they are."""
-    console = printing.console()
+    console = make_console()
     console.print(f"a {EVIL}", markup=False)
     console.print(Group(Text(EVIL), Columns([EVIL])))
     said = capsys.readouterr().out

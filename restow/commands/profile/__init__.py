@@ -7,6 +7,8 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
+from restow.cli.shared import dressed
+
 __all__ = ["command"]
 
 _COMMANDS = {
@@ -28,7 +30,7 @@ class _Group(click.Group):
             return None
         found = import_module(f"restow.commands.profile.{name.replace('-', '_')}").command
         assert isinstance(found, click.Command)
-        return found
+        return dressed(found)
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         if incomplete.startswith("-"):

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli import options
 from restow.cli.exits import InputError
 from restow.cli.printing import print_data, print_table
-from restow.cloudprofile.objects import Object, image_versions, kubernetes_versions, machine_images
-from restow.cloudprofile.versions.lifecycle import classification_at, next_transition
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, offers, read_profiles
+
+if TYPE_CHECKING:
+    from restow.cloudprofile.objects import Object
 
 
 @click.command("evaluate")
@@ -41,6 +42,9 @@ def command(files: tuple[Path, ...], at: str | None, output: str) -> None:
 
 
 def _rows(profile: Profile, spec: Object, now: datetime) -> Iterator[dict[str, Any]]:
+    from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images
+    from restow.cloudprofile.versions.lifecycle import classification_at, next_transition
+
     lists = [("Kubernetes", kubernetes_versions(spec))]
     lists += [(str(image.get("name") or ""), image_versions(image)) for image in machine_images(spec)]
     for group, versions in lists:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, say
-from restow.cloudprofile.objects import Object, kubernetes_versions, machine_images
-from restow.cloudprofile.versions.updates import NoUpdateTarget, auto_target, due, forced_chain, image_due, image_target
 from restow.commands.profile.inputs import at_option, files_option, moment, offers, one, read_profiles
+
+if TYPE_CHECKING:
+    from restow.cloudprofile.objects import Object
 
 
 @click.command("forced-target")
@@ -50,6 +51,9 @@ def command(version: str, files: tuple[Path, ...], image: str | None, at: str | 
 
 
 def _kubernetes(spec: Object, version: str, now: datetime) -> dict[str, Any]:
+    from restow.cloudprofile.objects import kubernetes_versions
+    from restow.cloudprofile.versions.updates import auto_target, due, forced_chain
+
     versions = kubernetes_versions(spec)
     why = due(versions, version, now, auto_update=False)
     chain = forced_chain(versions, version, now)
@@ -63,6 +67,9 @@ def _kubernetes(spec: Object, version: str, now: datetime) -> dict[str, Any]:
 
 
 def _image(profile: str, spec: Object, name: str, version: str, now: datetime) -> dict[str, Any]:
+    from restow.cloudprofile.objects import machine_images
+    from restow.cloudprofile.versions.updates import image_due, image_target
+
     image = next((each for each in machine_images(spec) if each.get("name") == name), None)
     if image is None:
         raise InputError(f"{profile} has no machine image {name}")
@@ -78,6 +85,8 @@ def _image(profile: str, spec: Object, name: str, version: str, now: datetime) -
 
 
 def _chain(image: Object, name: str, version: str, now: datetime) -> tuple[list[str], str | None]:
+    from restow.cloudprofile.versions.updates import NoUpdateTarget, image_due, image_target
+
     steps: list[str] = []
     is_due: Callable[[str], Any] = lambda current: image_due(  # noqa: E731 - a name for a long call
         image, {"name": name, "version": current}, now, auto_update=False

@@ -14,24 +14,19 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from restow.cli.exits import FindingsError, InputError
 from restow.cli.files import documents_of
-from restow.cloudprofile.capabilities import defaulted
-from restow.cloudprofile.findings import FindingType, ValidationFinding
-from restow.cloudprofile.objects import VersionKey, image_versions, kubernetes_versions, machine_images, parent_of
-from restow.cloudprofile.profiles.rendering import render
-from restow.cloudprofile.validation.versions import expirable
-from restow.cloudprofile.versions.lifecycle import InvalidTime, parse_time
-from restow.conversion import Graph, ObjectError
-from restow.conversion.manifests import objects_of
-from restow.crds import Crd, cloudprofiles, type_problems
-from restow.crds.decoding import schema_problems, with_defaults
-from restow.crds.types import without_ignored_nulls
 from restow.kube.resources import qualified_name
+
+if TYPE_CHECKING:
+    from restow.cloudprofile.findings import ValidationFinding
+    from restow.cloudprofile.objects import VersionKey
+    from restow.conversion import Graph
+    from restow.crds import Crd
 
 _GROUP = "core.gardener.cloud"
 _HUB = f"{_GROUP}/v1beta2"
@@ -100,6 +95,8 @@ def moment(at: str | None) -> datetime:
     Raises:
         click.UsageError: the text is not a time like 2026-03-01T00:00:00Z.
     """
+    from restow.cloudprofile.versions.lifecycle import InvalidTime, parse_time
+
     if at is None:
         return datetime.now(UTC)
     try:
@@ -135,6 +132,9 @@ def read_profiles(files: Iterable[Path], *, judged: bool = False) -> list[Profil
 
 def _lifecycle_findings(spec: Mapping[str, Any]) -> Iterator[ValidationFinding]:
     """Yield errors in the order of stages, which the schema checks with CEL rules."""
+    from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images
+    from restow.cloudprofile.validation.versions import expirable
+
     for index, version in enumerate(kubernetes_versions(spec)):
         yield from expirable(version, f"spec.kubernetes.versions[{index}]")
     for place, image in enumerate(machine_images(spec)):
@@ -148,6 +148,8 @@ def offers(profiles: Sequence[Profile]) -> Iterator[tuple[Profile, Mapping[str, 
     Raises:
         InputError: the parent of a NamespacedCloudProfile is not in the manifests, or the two cannot be rendered.
     """
+    from restow.cloudprofile.capabilities import defaulted
+
     for profile in profiles:
         yield profile, defaulted(rendered(profile, profiles))
 
@@ -158,6 +160,9 @@ def rendered(profile: Profile, profiles: Iterable[Profile]) -> Mapping[str, Any]
     Raises:
         InputError: the parent is not in the manifests, or the two cannot be rendered.
     """
+    from restow.cloudprofile.objects import parent_of
+    from restow.cloudprofile.profiles.rendering import render
+
     if profile.kind != "NamespacedCloudProfile" or "parent" not in profile.spec:
         return profile.spec
     wanted = parent_of(profile.document)
@@ -199,6 +204,8 @@ def without_stash(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _profiles(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the profiles of a file, each with its place."""
+    from restow.conversion.manifests import objects_of
+
     for number, document in enumerate(documents_of(file), 1):
         for pointer, item in objects_of(document.data):
             if _is_profile(item):
@@ -210,6 +217,9 @@ def _is_profile(document: dict[str, Any]) -> bool:
 
 
 def _read(document: dict[str, Any], where: str, *, keyed: bool) -> Profile:
+    from restow.cloudprofile.findings import FindingType, ValidationFinding
+    from restow.crds.decoding import schema_problems, with_defaults
+
     plain = _fitting(document, where, keyed=keyed)
     version = _crds()[document["kind"]].version(document["apiVersion"].rpartition("/")[2])
     problems = () if version is None else schema_problems(plain, version.schema)
@@ -219,6 +229,8 @@ def _read(document: dict[str, Any], where: str, *, keyed: bool) -> Profile:
 
 
 def _at_hub(plain: dict[str, Any], where: str, *, keyed: bool) -> Mapping[str, Any]:
+    from restow.conversion import ObjectError
+
     try:
         converted = _graph().convert(plain, _HUB)
     except ObjectError as error:
@@ -235,6 +247,9 @@ def _fitting(document: Any, where: str, *, keyed: bool) -> dict[str, Any]:
     Raises:
         InputError: the document has values of types that the CRD does not allow.
     """
+    from restow.crds import type_problems
+    from restow.crds.types import without_ignored_nulls
+
     version = _crds()[document["kind"]].version(document["apiVersion"].rpartition("/")[2])
     if version is None:
         return dict(document)  # the conversion reports the unknown version
@@ -249,6 +264,8 @@ def _fitting(document: Any, where: str, *, keyed: bool) -> dict[str, Any]:
 
 @cache
 def _crds() -> Mapping[str, Crd]:
+    from restow.crds import Crd, cloudprofiles
+
     crds = map(Crd.from_document, cloudprofiles.documents().values())
     return {crd.kind: crd for crd in crds}
 

@@ -19,7 +19,7 @@ from restow.commands.profile.inputs import at_option, files_option, moment, one,
     required=True,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="The versioning policy's YAML: controllers.cloudProfile.kubernetesVersionManagement and its sibling.",
+    help="YAML with kubernetesVersionManagement and its sibling, below controllers.cloudProfile.",
 )
 @at_option
 @click.option("--apply", "applied", is_flag=True, help="Print the changed manifest (v1beta2) instead of the plan.")

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from restow.cli.escapes import visible
 from restow.cli.exits import InputError
-from restow.cli.printing import console
-from restow.cloudprofile.objects import Object
-from restow.cloudprofile.versions.chart import LETTERS, ChartRow, ChartWindow, rows_of, svg_chart, text_chart, window_of
-from restow.cloudprofile.versions.lifecycle import Classification
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, offers, read_profiles
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from restow.cloudprofile.objects import Object
+    from restow.cloudprofile.versions.chart import ChartRow, ChartWindow
+
 _STYLES = {
-    Classification.UNAVAILABLE: "dim",
-    Classification.PREVIEW: "black on bright_blue",
-    Classification.SUPPORTED: "black on green",
-    Classification.DEPRECATED: "black on yellow",
-    Classification.EXPIRED: "white on red",
+    "unavailable": "dim",
+    "preview": "black on bright_blue",
+    "supported": "black on green",
+    "deprecated": "black on yellow",
+    "expired": "white on red",
 }
 _WIDTH_ELSEWHERE = 100  # columns, without a terminal
 
@@ -48,6 +49,8 @@ def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str
     \b
     restow profile timeline -f cloudprofile.yaml --svg timeline.svg
     """
+    from restow.cloudprofile.versions.chart import rows_of, svg_chart
+
     now = moment(at)
     profiles = read_profiles(files)
     drawn = [*offers(profiles)]
@@ -70,6 +73,8 @@ def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str
 
 
 def _window(spec: Object, now: datetime, start: str | None, end: str | None) -> ChartWindow:
+    from restow.cloudprofile.versions.chart import ChartWindow, window_of
+
     whole = window_of(spec, now)
     window = ChartWindow(moment(start) if start else whole.start, moment(end) if end else whole.end)
     if window.start >= window.end:
@@ -79,6 +84,11 @@ def _window(spec: Object, now: datetime, start: str | None, end: str | None) -> 
 
 
 def _print(profile: Profile, rows: tuple[ChartRow, ...], window: ChartWindow, now: datetime) -> None:
+    from rich.text import Text
+
+    from restow.cli.console import console
+    from restow.cloudprofile.versions.chart import LETTERS, text_chart
+
     terminal = console()
     names = max((len(visible(row.group)) for row in rows), default=0)
     versions = max((len(visible(row.version)) for row in rows), default=0)
@@ -99,6 +109,8 @@ def _print(profile: Profile, rows: tuple[ChartRow, ...], window: ChartWindow, no
 
 
 def _print_scale(terminal: Console, window: ChartWindow, now: datetime, left: int, width: int) -> None:
+    from rich.text import Text
+
     first, last = f"{window.start:%Y-%m-%d}", f"{window.end:%Y-%m-%d}"
     terminal.print(Text(" " * left + first + last.rjust(width - len(first)), style="dim"))
     share = window.share(now)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli import options
 from restow.cli.exits import Exit
 from restow.cli.printing import echo, print_data, print_table
-from restow.cloudprofile.capabilities import in_step
-from restow.cloudprofile.findings import ValidationVerdict
-from restow.cloudprofile.objects import parent_of
-from restow.cloudprofile.profiles.admission import judge, judge_namespaced
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles, unclassified_in
+
+if TYPE_CHECKING:
+    from restow.cloudprofile.findings import ValidationVerdict
 
 
 @click.command("validate")
@@ -42,6 +41,9 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
     \b
     restow profile validate -f new/cloudprofile.yaml --old cloudprofile.yaml
     """
+    from restow.cloudprofile.objects import parent_of
+    from restow.cloudprofile.profiles.admission import judge, judge_namespaced
+
     now = moment(at)
     profiles = read_profiles(files, judged=True)
     olds = {
@@ -81,11 +83,15 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
 
 def _in_step(profile: Profile, before: Profile | None) -> dict[str, Any]:
     """Return a CloudProfile as the operator's mutating step changes it."""
+    from restow.cloudprofile.capabilities import in_step
+
     return {**profile.document, "spec": in_step(profile.spec, None if before is None else before.spec)}
 
 
 def _with_schema(profile: Profile, verdict: ValidationVerdict) -> ValidationVerdict:
     """Return the verdict with the schema's findings first, without a rule's finding that repeats one of them."""
+    from restow.cloudprofile.findings import ValidationVerdict
+
     told = {(each.type, each.field) for each in profile.findings}
     others = (each for each in verdict.findings if (each.type, each.field) not in told)
     return ValidationVerdict((*profile.findings, *others), verdict.warnings)

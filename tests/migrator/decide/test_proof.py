@@ -143,7 +143,7 @@ def test_a_run_is_covered_by_what_another_did(one: Options, other: Options) -> N
 
 @given(OPTIONS)
 def test_a_run_without_a_phase_takes_nothing_away(options: Options) -> None:
-    """``restow prune`` after ``restow migrate`` must not have the next run translate everything again."""
+    """``migrate --only prune`` after ``migrate`` must not have the next run translate everything again."""
     complete = b.proved(b.crd())
     after = what_is_proved(b.proved(complete, options))
     assert not after.doubt
