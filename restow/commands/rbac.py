@@ -106,16 +106,15 @@ def _parsed(text: str) -> tuple[Command, dict[str, Any]]:
     Raises:
         click.UsageError: the command needs no rights or does not exist, or its parser refuses a flag.
     """
-    from restow.main import main
-
     try:
         name, *words = shlex.split(text)
         command = Command(name)
     except ValueError as error:
         msg = f"--for takes a command with its flags, one of {', '.join(each.value for each in Command)}; not {text!r}"
         raise click.UsageError(msg) from error
-    context = click.Context(main, info_name="restow")
-    parsed = _EMBEDDING if command is Command.EMBEDDING else main.get_command(context, name)
+    context = click.get_current_context().find_root()
+    assert isinstance(context.command, click.Group)
+    parsed = _EMBEDDING if command is Command.EMBEDDING else context.command.get_command(context, name)
     assert parsed is not None
     own = click.Context(parsed, parent=context, info_name=name)
     given, more, _ = parsed.make_parser(own).parse_args(words)
