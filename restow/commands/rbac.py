@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<port>\d{{1,5}}))?", re.ASCII)
+_COMMANDS: Final = {each.value: each for each in Command if each is not Command.CONVERSIONS}
 _EMBEDDING: Final = click.Command(
     Command.EMBEDDING.value, params=[click.Option(["--lease"], help="Lease of the Migrator.", metavar="NAME")]
 )
@@ -108,15 +110,12 @@ def _parsed(text: str) -> tuple[Command, dict[str, Any]]:
     """
     try:
         name, *words = shlex.split(text)
-        command = Command(name)
-    except ValueError as error:
-        msg = f"--for takes a command with its flags, one of {', '.join(each.value for each in Command)}; not {text!r}"
+        command = _COMMANDS[name]
+    except (KeyError, ValueError) as error:
+        msg = f"--for takes a command with its flags, one of {', '.join(_COMMANDS)}; not {text!r}"
         raise click.UsageError(msg) from error
-    context = click.get_current_context().find_root()
-    assert isinstance(context.command, click.Group)
-    parsed = _EMBEDDING if command is Command.EMBEDDING else context.command.get_command(context, name)
-    assert parsed is not None
-    own = click.Context(parsed, parent=context, info_name=name)
+    parsed = _EMBEDDING if command is Command.EMBEDDING else import_module(f"restow.commands.{name}").command
+    own = click.Context(parsed, info_name=f"restow {name}")
     given, more, _ = parsed.make_parser(own).parse_args(words)
     if more:
         raise click.UsageError(f"--for {text!r}: unexpected {' '.join(more)!r}")

@@ -162,6 +162,7 @@ def test_secrets_are_named() -> None:
         ((CRD, "--for", "migrate --engine fast"), "'fast' is not one of"),
         ((CRD, "--for", "migrate --engine"), "'--engine' requires an argument"),
         ((CRD, "--for", "embedding extra"), "unexpected 'extra'"),
+        ((CRD, "--for", "conversions"), "--for takes a command with its flags, one of status"),
         ((CRD, "--for", "convert"), "--for takes a command with its flags, one of status"),
         ((CRD, "--for", "migrate 'a"), "--for takes a command with its flags, one of status"),
         ((CRD, "--for", ""), "--for takes a command with its flags, one of status"),
