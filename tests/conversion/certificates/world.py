@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,12 +51,12 @@ class World:
 
     @property
     def clock(self) -> Clock:
-        """The time, for others."""
+        """The time, for others; a work queue waits in that of the machine."""
 
         async def sleep(seconds: float) -> None:
             self.now += timedelta(seconds=seconds)
 
-        return Clock(monotonic=self.now.timestamp, now=lambda: self.now, sleep=sleep)
+        return Clock(monotonic=time.monotonic, now=lambda: self.now, sleep=sleep)
 
     def add(self, name: str, *, wired: bool = False) -> None:
         """Create a CRD."""

@@ -33,6 +33,7 @@ from restow.conversion.certificates.wiring.crd import bundle_of
 from restow.conversion.model.errors import WiringProblem
 from restow.crds import Crd
 from restow.kube import KubeError
+from restow.kube.retry import Backoff
 from tests.conversion.certificates.world import World
 
 HOST = "webhook.system.svc"
@@ -317,8 +318,11 @@ async def test_a_secret_that_is_changed_again_and_again_is_told(tmp_path: Path) 
         await Replica(world, tmp_path, []).certificates.prepare()
 
 
-async def test_run_forever_goes_on_after_failures(tmp_path: Path) -> None:
+async def test_run_forever_goes_on_after_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restart of the API server must not end what keeps the certificates."""
+    for module in ("keeper", "manager"):
+        quick = Backoff(first=0.01, most=0.01)
+        monkeypatch.setattr(f"restow.conversion.certificates.ca.{module}.BACKOFF", quick)
     world, town = World(*CRDS), []
     replica = Replica(world, tmp_path, town)
     asked = 0

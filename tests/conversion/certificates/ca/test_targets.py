@@ -30,7 +30,6 @@ from restow.conversion.certificates.wiring.documents import refusal_name, stash_
 from restow.conversion.model.errors import WiringProblem
 from restow.crds import Crd
 from restow.kube import Reply, Resource
-from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.errors import Forbidden, StatusDetails
 from restow.kube.retry import Backoff
 from tests.conversion.certificates.ca.test_manager import CRDS, PLACES, Replica, check_the_law, settled
@@ -152,7 +151,6 @@ async def test_a_defect_is_told_and_does_not_end_the_keeping(
 
     monkeypatch.setattr("restow.conversion.certificates.ca.manager.decide", broken)
     monkeypatch.setattr("restow.conversion.certificates.ca.keeper.BACKOFF", Backoff(first=0.01, most=0.01))
-    replica.certificates.clock = SYSTEM_CLOCK  # the world's stands still between two looks
     with pytest.raises(asyncio.CancelledError):
         await replica.certificates.run_forever()
     assert looks == 3 and len(bundle(world)) == 1
