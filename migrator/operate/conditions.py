@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class CrdCondition:
     """What a condition says."""
 
     type: str
@@ -43,7 +43,7 @@ class Standing:
     message: str
 
 
-def changed(before: Mapping[str, Any], now: Standing, at: datetime) -> dict[str, Any] | None:
+def changed(before: Mapping[str, Any], now: CrdCondition, at: datetime) -> dict[str, Any] | None:
     """Return the condition to write; None if the CRD has it already.
 
     Args:
@@ -131,7 +131,7 @@ class MigratedCondition:
         reason, trying = before.get("reason"), details.event in (MigrationEvent.SETTLING, MigrationEvent.STARTED)
         if as_before and (reason in _FAILURES if trying else reason == said[1] == "Migrated"):
             return
-        now = Standing(type=MIGRATED, status=said[0], reason=said[1], message=details.message)
+        now = CrdCondition(type=MIGRATED, status=said[0], reason=said[1], message=details.message)
         told = changed(before, now, details.at) or (None if as_before else before)
         if told is not None:
             await self._write(crd, [told])

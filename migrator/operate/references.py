@@ -18,7 +18,7 @@ from restow.crds import Crd
 from restow.kube.clock import Clock
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.migrator.operate.conditions import Standing, apply, changed, present
+from restow.migrator.operate.conditions import CrdCondition, apply, changed, present
 from restow.migrator.references.reference import FoundReferences, SoughtVersion, not_looked_at, old_versions, standing
 from restow.migrator.references.scan import STANDING_KINDS, find_references
 
@@ -120,7 +120,7 @@ def condition(crd: Crd, found: Sequence[FoundReferences], now: datetime) -> dict
     message = ". ".join(parts) or f"{crd.storage.name} is the only version"
     return changed(
         present(crd, NO_REFERENCES),
-        Standing(type=NO_REFERENCES, status=status, reason=reason, message=message),
+        CrdCondition(type=NO_REFERENCES, status=status, reason=reason, message=message),
         now,
     )
 
