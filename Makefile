@@ -23,8 +23,9 @@ SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, in under a minute
-	$(BIN)/python -m demo
+# The developers' environment is enough for the demo; without it the demo installs only what it needs.
+demo: $(or $(wildcard $(READY)),$(VENV)/.demo) ## The life of an API version on a real kube-apiserver (KEEP=1 leaves it running)
+	$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 test: $(READY) binaries browser deploy-tools ## The whole test suite, on a real kube-apiserver and etcd
 	$(BIN)/python -m pytest $(SHARE) $(PYTEST_ARGS)
@@ -145,6 +146,9 @@ lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --group audit -o requirements/audit.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --extra cli --extra controlplane --extra operator --group checkout -c requirements/dev.txt \
+	  pyproject.toml -o requirements/demo.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group docs pyproject.toml -o requirements/docs.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group dev --group mutants -c requirements/dev.txt pyproject.toml -o requirements/mutants.txt
@@ -193,6 +197,13 @@ $(READY): requirements/dev.txt pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
+
+$(VENV)/.demo: requirements/demo.txt pyproject.toml
+	@echo "Installing what the demo needs into $(VENV), once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/demo.txt
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
 
 # Static tools look for restow.kube inside of restow/; the rooms are next to it. A tree of links, rebuilt each time.
 view:
