@@ -18,7 +18,7 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: check figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
+.PHONY: check readme figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ RECORDED := $(if $(RECORD),--record)
 
 bench: bench-conversion bench-migration bench-references bench-cloudprofile bench-rules bench-others ## Measure everything (about 45 minutes; RECORD=1: for the documentation)
 	$(if $(RECORD),$(BIN)/python -m benchmarks.figures)
+
+readme: $(READY) ## Write what the README's commands print into it
+	RESTOW_RENEW_README=1 $(BIN)/python -m pytest -q tests/docs/test_readme.py
 
 figures: $(READY) ## Write the recorded figures, benchmarks/results/, into README.md and docs/
 	$(BIN)/python -m benchmarks.figures

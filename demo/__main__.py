@@ -207,7 +207,8 @@ def _run(objects: int, output: str, *, keep: Background | None) -> NoReturn:
     try:
         code = asyncio.run(_demo(objects, output, keep=keep))
     except _KNOWN as error:
-        echo(f"restow: {sentence(error)}", err=True)
+        for line in f"restow: {sentence(error)}".splitlines():
+            echo(line, err=True)
         code = Exit.REFUSED
     except BrokenPipeError:
         # The reader has closed the pipe; keep the interpreter from printing an error when it flushes.
@@ -254,7 +255,7 @@ def _show(finished: DemoResult, form: str) -> None:
     table.add_column("RESULT", overflow="fold")
     when = ""
     for check in finished.checks:
-        cell = Text("ok", style="bold") if check.passed else Text(check.verdict, style="bold red")
+        cell = Text("ok", style="bold green") if check.passed else Text(check.verdict, style="bold red")
         what = Text(check.what)
         if check.note:
             what.append(f"\n{check.note}", style="dim")
@@ -267,7 +268,7 @@ def _show(finished: DemoResult, form: str) -> None:
     )
     console().print(
         f"\n{said}, on {finished.kubernetes}, in {finished.duration_s:.0f} s.",
-        style="bold red" if failed else "bold",
+        style="bold red" if failed else "bold green",
     )
 
 
