@@ -29,7 +29,7 @@ from restow.controlplane.errors import BinariesUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from restow.controlplane.binaries.search import BinarySearch, Progress
+    from restow.controlplane.binaries.search import BinarySearch, BuildProgress
 
 _CHUNK = 1 << 20
 _INDEX_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=4)
@@ -45,7 +45,7 @@ class Archive:
     sha512: str
 
 
-async def fetch_archive(names: Sequence[str], search: BinarySearch, progress: Progress) -> None:
+async def fetch_archive(names: Sequence[str], search: BinarySearch, progress: BuildProgress) -> None:
     """Install the named binaries into the cache folder from a published archive.
 
     The caller holds the cache's lock.

@@ -30,13 +30,13 @@ from restow.controlplane.errors import BinariesUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from restow.controlplane.binaries.search import BinarySearch, Progress
+    from restow.controlplane.binaries.search import BinarySearch, BuildProgress
 
 _ALMOST = 0.99  # the share before the linker, which prints nothing, has ended
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 
 
-async def build(names: Sequence[str], search: BinarySearch, progress: Progress) -> None:
+async def build(names: Sequence[str], search: BinarySearch, progress: BuildProgress) -> None:
     """Build the named binaries into the cache folder, in one run of Go, which compiles shared packages once.
 
     The caller holds the cache's lock.
@@ -65,7 +65,7 @@ async def build(names: Sequence[str], search: BinarySearch, progress: Progress) 
     progress(f"Installed {', '.join(names)} of Kubernetes {search.version} into {search.folder}.")
 
 
-async def _build_all(go: Path, names: Sequence[str], search: BinarySearch, work: Path, progress: Progress) -> Path:
+async def _build_all(go: Path, names: Sequence[str], search: BinarySearch, work: Path, progress: BuildProgress) -> Path:
     """Build in the work folder; return the folder of the executables, each with the name that Go gives it."""
     packages = [BINARIES[name].package for name in names]
     environment = build_environment(os.environ, offline=search.offline)
@@ -111,7 +111,7 @@ def source_sizes(listing: str) -> dict[str, int]:
     return sizes
 
 
-def _reporter(sizes: Mapping[str, int], progress: Progress) -> Callable[[str], None]:
+def _reporter(sizes: Mapping[str, int], progress: BuildProgress) -> Callable[[str], None]:
     """Return a function that reports the lines of ``go build -v``: the share that is done, and an estimate."""
     total, begun, done = sum(sizes.values()), time.monotonic(), set[str]()
 
@@ -133,7 +133,7 @@ def time_left(share: float, elapsed: float) -> str:
     return f"about {minutes:.0f} min left" if minutes >= 1 else "less than a minute left"
 
 
-async def find_go(search: BinarySearch, go_module: str, progress: Progress) -> Path:
+async def find_go(search: BinarySearch, go_module: str, progress: BuildProgress) -> Path:
     """Return the ``go`` command to build with; raise ``BinariesUnavailableError`` if there is none."""
     required = required_go(go_module)
     reasons = []

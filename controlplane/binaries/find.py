@@ -16,7 +16,7 @@ from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneErr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from restow.controlplane.binaries.search import Progress
+    from restow.controlplane.binaries.search import BuildProgress
 
 _SYSTEMS = ("linux", "darwin")
 _BUILD_LINE_EVERY = 15.0  # seconds
@@ -28,7 +28,7 @@ _ADVICE = (
 
 
 async def find_binaries(
-    names: Iterable[str], search: BinarySearch | None = None, progress: Progress | None = None
+    names: Iterable[str], search: BinarySearch | None = None, progress: BuildProgress | None = None
 ) -> dict[str, Path]:
     """Return the path of each named binary; download or build the missing ones.
 
@@ -75,7 +75,7 @@ def _existing_binary(name: str, search: BinarySearch) -> Path | None:
     return next((folder / name for folder in folders if executable(folder / name)), None)
 
 
-async def _get(names: list[str], search: BinarySearch, progress: Progress) -> dict[str, Path]:
+async def _get(names: list[str], search: BinarySearch, progress: BuildProgress) -> dict[str, Path]:
     failures: list[str] = []
 
     def waiting() -> None:

@@ -22,7 +22,7 @@ PUBLISHED_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-
 _ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-class Progress(Protocol):
+class BuildProgress(Protocol):
     """Called with one sentence for each step, and during a build with the share of it that is done."""
 
     def __call__(self, sentence: str, share: float | None = None, /) -> None:
