@@ -48,6 +48,29 @@ def alike(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
+@pytest.mark.parametrize(
+    ("shown", "same"),
+    [
+        ("$ echo took 3.5s\ntook 12s\n", True),
+        ("$ echo a; echo remark >&2\na\n…\n", True),
+        ("$ echo a; echo remark >&2\na\n", False),
+        ("$ echo a\nb\n", False),
+        ("$ echo a\n", False),
+        ("$ false\n", False),
+    ],
+)
+def test_what_is_shown_is_compared(shown: str, same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A README that shows what no command prints would pass."""
+    monkeypatch.delenv(RENEWED, raising=False)
+    (block,) = parse("page.md", f"```console\n{shown}```\n")
+    with working(tmp_path, None) as work:
+        if same:
+            run(work.shell.run, block, tmp_path / "stderr")
+        else:
+            with pytest.raises(AssertionError):
+                run(work.shell.run, block, tmp_path / "stderr")
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The files of the checkout, as a clone of the next commit would have them."""
