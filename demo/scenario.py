@@ -227,10 +227,9 @@ class Scenario:
         narration, manager = self._narration, fixtures.PLATFORM
         narration.command(f"kubectl apply --server-side --field-manager={manager} -f {database.key}.yaml")
         manifest = fixtures.platform_manifest(database, NEW, storage=self._writes.storage.get(database.number))
-        applied = (await self._client.apply(manifest, manager)).or_raise()
-        narration.output(
-            f"200 OK; owners: {', '.join(sorted({each['manager'] for each in applied.entries}))}", good=True
-        )
+        applied = await self._client.apply(manifest, manager)
+        owners = ", ".join(sorted({each["manager"] for each in applied.entries}))
+        narration.output(applied.refusal or f"200 OK; owners: {owners}", good=not applied.refusal)
 
     async def _owners_act(self) -> None:
         narration = self._narration
