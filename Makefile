@@ -18,13 +18,14 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: check figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
+.PHONY: check readme figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, in under a minute
-	$(BIN)/python -m demo
+# The developers' environment is enough for the demo; without it the demo installs only what it needs.
+demo: $(or $(wildcard $(READY)),$(VENV)/.demo) ## The life of an API version on a real kube-apiserver (KEEP=1 leaves it running)
+	$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 test: $(READY) binaries browser deploy-tools ## The whole test suite, on a real kube-apiserver and etcd
 	$(BIN)/python -m pytest $(SHARE) $(PYTEST_ARGS)
@@ -59,6 +60,9 @@ RECORDED := $(if $(RECORD),--record)
 
 bench: bench-conversion bench-migration bench-references bench-cloudprofile bench-rules bench-others ## Measure everything (about 45 minutes; RECORD=1: for the documentation)
 	$(if $(RECORD),$(BIN)/python -m benchmarks.figures)
+
+readme: $(READY) ## Write what the README's commands print into it
+	RESTOW_RENEW_README=1 $(BIN)/python -m pytest -q tests/docs/test_readme.py
 
 figures: $(READY) ## Write the recorded figures, benchmarks/results/, into README.md and docs/
 	$(BIN)/python -m benchmarks.figures
@@ -145,6 +149,9 @@ lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --group audit -o requirements/audit.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --extra cli --extra controlplane --extra operator --group checkout -c requirements/dev.txt \
+	  pyproject.toml -o requirements/demo.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group docs pyproject.toml -o requirements/docs.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group dev --group mutants -c requirements/dev.txt pyproject.toml -o requirements/mutants.txt
@@ -193,6 +200,13 @@ $(READY): requirements/dev.txt pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
+
+$(VENV)/.demo: requirements/demo.txt pyproject.toml
+	@echo "Installing what the demo needs into $(VENV), once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/demo.txt
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
 
 # Static tools look for restow.kube inside of restow/; the rooms are next to it. A tree of links, rebuilt each time.
 view:

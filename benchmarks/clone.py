@@ -1,6 +1,6 @@
 """Measure a new clone: ``python -m benchmarks.clone [--record]`` takes three quarters of an hour or more.
 
-It clones the last commit into a temporary folder and runs the README's two commands there as on a machine on which
+It clones the last commit into a temporary folder and runs make there as on a machine on which
 nothing is cached: the caches of restow, pip and Go are empty folders. Chromium counts as cached where it is installed.
 """
 

@@ -1,4 +1,7 @@
-"""``python -m demo``, from a checkout: starts a control plane, runs the scenario on it, and shows the result."""
+"""``python -m demo``, from a checkout: starts a control plane, runs the scenario on it, and shows the result.
+
+What needs no control plane is shown first, while its binaries are fetched or built.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,20 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, redirect_stdout, suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 from rich.table import Table
 from rich.text import Text
 
+from demo.background import Background, in_background
 from demo.checks import Check
 from demo.client import DemoError
-from demo.fixtures import GROUP, crd_name
+from demo.conversions import show_conversions
+from demo.fixtures import OLD
+from demo.leftover import CRD as LEFT
+from demo.leftover import leave_work
 from demo.narration import Narration
 from demo.scenario import Scenario
 from restow.cli import options
@@ -28,12 +36,16 @@ from restow.cli.logs import log_to_stderr
 from restow.cli.printing import echo, print_data, say
 from restow.cli.session import sentence
 from restow.controlplane import ControlPlane, ControlPlaneError
+from restow.controlplane.binaries import find_binaries
 from restow.crds import CrdError
 from restow.kube import KubeError, connect
 from restow.kube.errors import first_error
 from restow.migrator import ListFailed, MigrationRefused
 
 __all__ = ["DemoResult", "command", "run"]
+
+FOLDER = Path(__file__).parents[1] / ".cache" / "demo"
+"""Where a control plane that is kept has its kubeconfig, so that its path is always the same."""
 
 _DEATH_SEEN_WITHIN = 1.0  # seconds; twice what the control plane takes to notice a dead process
 
@@ -71,13 +83,13 @@ class DemoResult:
         }
 
 
-async def run(objects: int, show: Callable[[DemoResult], None], *, keep: bool) -> DemoResult:
+async def run(objects: int, show: Callable[[DemoResult], None], *, keep: Background | None) -> DemoResult:
     """Start a control plane, run the scenario, show the result, and remove everything.
 
     Args:
         objects: the number of databases.
         show: receives the result while the control plane still runs.
-        keep: keep the control plane running until cancelled.
+        keep: keep the control plane running until cancelled, after what it needs to be found is there.
 
     Raises:
         ControlPlaneError: the control plane did not start, or one of its processes died.
@@ -86,20 +98,29 @@ async def run(objects: int, show: Callable[[DemoResult], None], *, keep: bool) -
     begun = time.monotonic()
     narration = Narration()
     async with AsyncExitStack() as stack:
+        with narration.step("Conversions, without a cluster"):
+            await _conversions_during_build(narration)
         with narration.step("A control plane of its own"):
-            narration.say(
-                "Starting etcd and kube-apiserver. Where they are not on this machine yet, they are fetched or built "
-                "once; the lines below show the progress."
-            )
+            narration.say("Starting etcd and kube-apiserver.")
             plane = await stack.enter_async_context(ControlPlane())
             version = await _version(plane)
             narration.say(f"{version} listens on {plane.server}.")
         checks = await _run_scenario(narration, plane, objects)
         finished = DemoResult(version, objects, tuple(checks), narration.seconds, time.monotonic() - begun)
         show(finished)
-        if keep:
-            await _keep_running(narration, plane)
+        if keep is not None:
+            await _keep_running(narration, plane, keep)
     return finished
+
+
+async def _conversions_during_build(narration: Narration) -> None:
+    """Show what needs no control plane, and wait for the binaries; a log has lines about them, a terminal a bar."""
+    with narration.sharing() as share:
+        live = console(stderr=True).is_terminal
+        progress = (lambda sentence, part=None: share(sentence, part)) if live else None
+        async with asyncio.TaskGroup() as group:
+            group.create_task(find_binaries(("etcd", "kube-apiserver"), progress=progress))
+            await show_conversions(narration)
 
 
 async def _run_scenario(narration: Narration, plane: ControlPlane, objects: int) -> list[Check]:
@@ -129,12 +150,19 @@ async def _raise_if_a_process_died(plane: ControlPlane) -> None:
             await plane.watch()
 
 
-async def _keep_running(narration: Narration, plane: ControlPlane) -> None:
-    """Print how to inspect the control plane, and keep it running."""
-    narration.heading("The control plane goes on running until Ctrl-C. Look around:")
-    narration.command(f"export KUBECONFIG={plane.kubeconfig}")
-    narration.command(f"restow status {crd_name(GROUP)}")
-    narration.command("kubectl get databases -A --show-managed-fields -o yaml")
+async def _keep_running(narration: Narration, plane: ControlPlane, keep: Background) -> None:
+    """Leave something to migrate, print how to look around, and keep the control plane running."""
+    async with connect(plane.kubeconfig) as cluster:
+        await leave_work(cluster)
+    narration.heading("The control plane goes on running. Look around, and migrate what is left for you:")
+    kubeconfig = keep.file("kubeconfig", plane.kubeconfig.read_text(encoding="utf-8"))
+    narration.command(f"export KUBECONFIG={kubeconfig} PATH={Path(sys.executable).parent}:$PATH")
+    narration.command(f"restow plan {LEFT}")
+    narration.command(f"restow migrate {LEFT}")
+    narration.command(f"restow ready {LEFT} --drop {OLD}")
+    narration.say("This ends it:")
+    narration.command(f"kill {os.getpid()}")
+    keep.release()
     await plane.watch()
 
 
@@ -150,7 +178,7 @@ _KNOWN = (ControlPlaneError, DemoError, KubeError, MigrationRefused, CrdError, L
     metavar="N",
     help="Databases to begin with.",
 )
-@click.option("--keep", is_flag=True, help="Leave the control plane running at the end, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Leave the control plane running in the background at the end.")
 @options.output
 @options.logs
 def command(objects: int, keep: bool, output: str) -> None:
@@ -160,7 +188,8 @@ def command(objects: int, keep: bool, output: str) -> None:
     managers, brings a new API version, shows what goes wrong without restow, migrates while clients keep writing, and
     removes the old version. What is stored is read from etcd and checked on the way.
 
-    Ctrl-C ends it at any time and leaves nothing behind.
+    Ctrl-C ends it at any time and leaves nothing behind. With --keep the command returns at the end, and the control
+    plane runs until the printed `kill`; its kubeconfig is .cache/demo/kubeconfig in the checkout.
 
     Exit codes: 0 every check passed; 1 a check failed, or it was ended; 2 usage, or there is no control plane.
 
@@ -169,10 +198,18 @@ def command(objects: int, keep: bool, output: str) -> None:
     python -m demo --objects 200 --keep
     """
     log_to_stderr()
+    if keep:
+        with in_background(FOLDER) as background:
+            _run(objects, output, keep=background)
+    _run(objects, output, keep=None)
+
+
+def _run(objects: int, output: str, *, keep: Background | None) -> NoReturn:
     try:
         code = asyncio.run(_demo(objects, output, keep=keep))
     except _KNOWN as error:
-        echo(f"restow: {sentence(error)}", err=True)
+        for line in f"restow: {sentence(error)}".splitlines():
+            echo(line, err=True)
         code = Exit.REFUSED
     except BrokenPipeError:
         # The reader has closed the pipe; keep the interpreter from printing an error when it flushes.
@@ -181,7 +218,7 @@ def command(objects: int, keep: bool, output: str) -> None:
     raise SystemExit(int(code))
 
 
-async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
+async def _demo(objects: int, form: str, *, keep: Background | None) -> Exit:
     """Run until the end or the first signal; a second signal only makes the control plane stop faster."""
     running = asyncio.current_task()
     assert running is not None
@@ -219,7 +256,7 @@ def _show(finished: DemoResult, form: str) -> None:
     table.add_column("RESULT", overflow="fold")
     when = ""
     for check in finished.checks:
-        cell = Text("ok", style="bold") if check.passed else Text(check.verdict, style="bold red")
+        cell = Text("ok", style="bold green") if check.passed else Text(check.verdict, style="bold red")
         what = Text(check.what)
         if check.note:
             what.append(f"\n{check.note}", style="dim")
@@ -232,7 +269,7 @@ def _show(finished: DemoResult, form: str) -> None:
     )
     console().print(
         f"\n{said}, on {finished.kubernetes}, in {finished.duration_s:.0f} s.",
-        style="bold red" if failed else "bold",
+        style="bold red" if failed else "bold green",
     )
 
 

@@ -53,7 +53,7 @@ class Narration:
 
     def output(self, response: str, *, good: bool | None = None) -> None:
         """Print a response or a result, and colour it if it is good or bad."""
-        self._print(response, {True: "bold", False: "red", None: ""}[good], indent=_INDENT + 2)
+        self._print(response, {True: "bold green", False: "red", None: ""}[good], indent=_INDENT + 2)
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[], None]]:
@@ -69,6 +69,22 @@ class Narration:
         with bars:
             bar = bars.add_task(what, total=total)
             yield lambda: bars.advance(bar)
+
+    @contextmanager
+    def sharing(self) -> Iterator[Callable[[str, float | None], None]]:
+        """Show a bar on a terminal, below what is printed meanwhile; the yielded function sets its text and share."""
+        bars = Progress(
+            TextColumn(" " * (_INDENT - 1)),
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}"),
+            console=console(stderr=True),
+            transient=True,
+            redirect_stdout=console().is_terminal,
+            disable=not console(stderr=True).is_terminal,
+        )
+        with bars:
+            bar = bars.add_task("", total=None)
+            yield lambda text, share: bars.update(bar, description=text, total=share and 1.0, completed=share or 0.0)
 
     def _print(self, text: str, style: str = "", *, indent: int = _INDENT) -> None:
         """Print with an indentation; wrapped at words on a terminal, on one line in a log."""

@@ -212,6 +212,7 @@ class Scenario:
             narration.command(f"kubectl apply --server-side -f {_CRD}.yaml")
             response = await self._client.apply_crd(CrdStage.REMOVED)
             self.checks.append(checks.accepted(_REMOVED, f"the API server lets {OLD} go", response.refusal))
+            await self._show_owner(fixtures.APPLIED_AGAIN.of(self._present())[0])
             again = [*fixtures.APPLIED_AGAIN.of(self._present()), *self._writes.created]
             narration.say(
                 f"Every manager applies every third database, and those created meanwhile: {len(again)} of them."
@@ -220,6 +221,15 @@ class Scenario:
             what = "and these applies changed not one byte in etcd"
             self.checks.append(checks.nothing_written(_REMOVED, what, wanted, self._now, await self._stored_objects()))
             self._show_checks(_REMOVED)
+
+    async def _show_owner(self, database: Database) -> None:
+        """Let an owner apply what it always applied; without restow this is the apply that fails."""
+        narration, manager = self._narration, fixtures.PLATFORM
+        narration.command(f"kubectl apply --server-side --field-manager={manager} -f {database.key}.yaml")
+        manifest = fixtures.platform_manifest(database, NEW, storage=self._writes.storage.get(database.number))
+        applied = await self._client.apply(manifest, manager)
+        owners = ", ".join(sorted({each["manager"] for each in applied.entries}))
+        narration.output(applied.refusal or f"200 OK; owners: {owners}", good=not applied.refusal)
 
     async def _owners_act(self) -> None:
         narration = self._narration

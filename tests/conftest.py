@@ -44,6 +44,7 @@ settings.load_profile(PROFILE)
 
 LONGEST = (
     "test_pages.py",
+    "test_readme.py",
     "test_smoke.py",
     "test_faults.py",
     "test_histories.py",
@@ -58,7 +59,7 @@ SHARED = frozenset(("test_smoke.py",))
 
 LONGEST_TESTS = (
     "test_quick_run",
-    "test_a_page_does_what_it_says[README.md]",
+    "test_the_readme_does_what_it_says",
     "test_a_page_does_what_it_says[docs/howto/write-conversions.md]",
     "test_quick_run_of_rules",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ from restow.controlplane.binaries.search import BINARIES, BinarySearch, BinarySo
 from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+
+    from restow.controlplane.binaries.search import BuildProgress
 
 _SYSTEMS = ("linux", "darwin")
+_BUILD_LINE_EVERY = 15.0  # seconds
 
 _ADVICE = (
     "Set KUBEBUILDER_ASSETS to a folder that has them, or install Go, or let this machine reach the network; "
@@ -24,11 +28,11 @@ _ADVICE = (
 
 
 async def find_binaries(
-    names: Iterable[str], search: BinarySearch | None = None, progress: Callable[[str], None] | None = None
+    names: Iterable[str], search: BinarySearch | None = None, progress: BuildProgress | None = None
 ) -> dict[str, Path]:
     """Return the path of each named binary; download or build the missing ones.
 
-    ``progress`` is called with one sentence per step (default: lines on stderr).
+    ``progress`` is called with one sentence per step (default: lines on stderr), and often during a build.
 
     Raises:
         BinariesUnavailableError: a binary can neither be found nor downloaded nor built.
@@ -42,7 +46,7 @@ async def find_binaries(
         raise BinariesUnavailableError(message)
     names = tuple(dict.fromkeys(names))
     search = BinarySearch.from_environment() if search is None else search
-    progress = _print_progress if progress is None else progress
+    progress = _Lines() if progress is None else progress
     if unknown := [name for name in names if name not in BINARIES]:
         message = f"There is no binary named {', '.join(unknown)}; there are {', '.join(BINARIES)}."
         raise ControlPlaneError(message)
@@ -71,7 +75,7 @@ def _existing_binary(name: str, search: BinarySearch) -> Path | None:
     return next((folder / name for folder in folders if executable(folder / name)), None)
 
 
-async def _get(names: list[str], search: BinarySearch, progress: Callable[[str], None]) -> dict[str, Path]:
+async def _get(names: list[str], search: BinarySearch, progress: BuildProgress) -> dict[str, Path]:
     failures: list[str] = []
 
     def waiting() -> None:
@@ -106,6 +110,16 @@ def _explain(missing: list[str], search: BinarySearch, failures: list[str]) -> s
     return "\n".join(lines)
 
 
-def _print_progress(sentence: str) -> None:
-    sys.stderr.write(f"restow.controlplane: {sentence}\n")
-    sys.stderr.flush()
+class _Lines:
+    """Prints the progress to stderr; of a build a line every few seconds."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, sentence: str, share: float | None = None, /) -> None:
+        now = time.monotonic()
+        if share is not None and now < self._next:
+            return
+        self._next = now + _BUILD_LINE_EVERY
+        sys.stderr.write(f"restow.controlplane: {sentence}\n")
+        sys.stderr.flush()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from restow.controlplane.errors import ControlPlaneError
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 PUBLISHED_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 """The index of envtest archives that controller-tools publishes; setup-envtest uses the same."""
 _ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+class BuildProgress(Protocol):
+    """Called with one sentence for each step, and during a build with the share of it that is done."""
+
+    def __call__(self, sentence: str, share: float | None = None, /) -> None:
+        """Show it."""
 
 
 class BinarySource(Enum):

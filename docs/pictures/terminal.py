@@ -1,4 +1,4 @@
-"""The commands of the demo and what they print, as a picture of a terminal."""
+"""An owner's apply in the demo, without restow and with it, and restow's commands, as a picture of a terminal."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import termios
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
+from itertools import takewhile
 from pathlib import Path
 
 from rich.ansi import AnsiDecoder
@@ -20,12 +21,14 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-__all__ = ["SHOWN", "PictureError", "blocks", "demo_output", "terminal", "write"]
+__all__ = ["SHOWN", "PictureError", "applied", "blocks", "demo_output", "terminal", "write"]
 
 COLUMNS, ROWS = 100, 50
-SHOWN = {"restow plan": 0, "restow migrate": 0, "restow ready": -1}
+SHOWN = {"restow migrate": 0, "restow ready": -1}
 """The commands of the picture, and which of their runs it shows: the first one, or the last one."""
 _PROMPT = "   $ "
+_APPLY = f"{_PROMPT}kubectl apply --server-side --field-manager=platform"
+_NARRATED_RESULT = " " * 5
 _NARRATED = re.compile(r" {3}( {2})?\S")
 
 
@@ -132,6 +135,24 @@ def _result(lines: Iterable[Text]) -> Iterator[Text]:
             yield line
 
 
+def applied(printed: str) -> list[list[Text]]:
+    """Cut the platform's applies out of the demo's output, each with its result: the last that fails, and the last one.
+
+    Raises:
+        PictureError: none fails, or none succeeds after it.
+    """
+    lines = list(AnsiDecoder().decode(printed.replace("\r", "")))
+    found: dict[bool, list[Text]] = {}
+    for number, line in enumerate(lines):
+        if line.plain.startswith(_APPLY):
+            result = takewhile(lambda each: each.plain.startswith(_NARRATED_RESULT), lines[number + 1 :])
+            block = [line[3:], *(each[3:] for each in result)]
+            found["".join(each.plain for each in block[1:2]).strip().startswith("500")] = block
+    if found.keys() != {True, False}:
+        raise PictureError("The demo does not show an apply of the platform that fails, and one that succeeds.")
+    return [found[True], found[False]]
+
+
 def terminal(shown: Iterable[Iterable[Text]], theme: str) -> str:
     """Draw a terminal with these blocks of lines; ``theme`` is ``light`` or ``dark``."""
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor")
@@ -146,6 +167,9 @@ def terminal(shown: Iterable[Iterable[Text]], theme: str) -> str:
 
 def write(folder: Path, *arguments: str) -> None:
     """Run the demo, and write ``terminal-light.svg`` and ``terminal-dark.svg``."""
-    shown = blocks(demo_output(*arguments))
+    printed = demo_output(*arguments)
+    failed, succeeded = applied(printed)
+    without, with_restow = ([Text(title, "bold underline")] for title in ("Without restow", "With restow"))
+    shown = [without, failed, with_restow, *blocks(printed), succeeded]
     for theme in THEMES:
         (folder / f"terminal-{theme}.svg").write_text(terminal(shown, theme), encoding="utf-8")

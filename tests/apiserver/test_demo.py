@@ -131,19 +131,36 @@ async def test_the_whole_scenario_succeeds(tmp_path: Path, keeps_owners: bool) -
         assert said in told
 
 
-async def test_keep_leaves_a_control_plane_to_look_at(tmp_path: Path) -> None:
-    """After the table the kubeconfig must lead to the migrated objects, until Ctrl-C, and then to nothing."""
+async def test_keep_leaves_a_control_plane_to_look_at(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The command must return, and what it printed must lead to migrated objects and to others that are due."""
     async with demo(tmp_path, "--objects", "60", "--keep") as process:
-        row = await read_until(process, "etcd holds each object at v1beta1")
-        assert row.split()[-1] == "ok"
-        kubeconfig = (await read_until(process, "export KUBECONFIG=")).strip().partition("=")[2]
-        async with connect(kubeconfig) as cluster:
-            crd = (await cluster.get(CRDS, "databases.demo.restow.dev")).json()
-            assert [version["name"] for version in crd["spec"]["versions"]] == ["v1beta1"]
-        process.send_signal(signal.SIGINT)
         stdout, stderr = await process.communicate()
+        told = stdout.decode()
         assert process.returncode == 0, stderr.decode()
-        assert b"Traceback" not in stdout + stderr
+        assert "checks passed, on Kubernetes" in told
+        child = int(told.rpartition("$ kill ")[2])
+        kubeconfig = told.partition("export KUBECONFIG=")[2].split()[0]
+        async with connect(kubeconfig) as cluster:
+            for name, versions in (("demo.restow.dev", ["v1beta1"]), ("example.com", ["v1alpha1", "v1beta1"])):
+                crd = (await cluster.get(CRDS, f"databases.{name}")).json()
+                assert crd["status"]["storedVersions"] == versions
+        async with demo(tmp_path_factory.mktemp("second"), "--keep") as second:
+            _, refused = await second.communicate()
+            assert second.returncode == 1 and f"kill {child}" in refused.decode()
+        os.kill(child, signal.SIGTERM)
+        async with asyncio.timeout(60):
+            while Path(kubeconfig).exists() or processes_of(tmp_path):
+                await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+async def test_a_signal_ends_what_is_to_be_kept(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C before the end would leave a control plane that nobody was told of."""
+    async with demo(tmp_path, "--objects", "60", "--keep") as process:
+        await read_until(process, "listens on https")
+        process.send_signal(number)
+        _, stderr = await process.communicate()
+        assert process.returncode == 1, stderr.decode()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)

@@ -11,7 +11,7 @@ from benchmarks.records import recorded_tables
 
 
 def test_no_cache_of_the_user_is_used(tmp_path: Path) -> None:
-    """The figure of the README would be that of a machine that has built everything before."""
+    """The figure would be that of a machine that has built everything before."""
     mine = {"HOME": "/h", "PATH": "/bin", "GOCACHE": "/g", "RESTOW_CONTROLPLANE_DIR": "/b", "VIRTUAL_ENV": "/v"}
     found = nothing_cached(tmp_path, mine)
     assert found["PATH"] == "/bin" and found["HOME"] == "/h"
@@ -30,7 +30,7 @@ def test_a_failure_is_no_figure(tmp_path: Path) -> None:
 
 
 def test_the_record_is_of_what_is_measured() -> None:
-    """The README quotes minutes by these names."""
+    """A page quotes minutes by these names."""
     (table,) = recorded_tables(result({what: 90.0 for what, _ in MAKES}))
     figures = {cell.name: cell.shown for row in table.rows for cell in row[1:] if not isinstance(cell, str)}
     assert figures == {f"A new clone > {what} > minutes": "1.5" for what, _ in MAKES}

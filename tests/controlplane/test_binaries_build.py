@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from restow.controlplane.binaries import BINARIES, BinarySearch, find_binaries
-from restow.controlplane.binaries.build import build_environment, linker_flags, required_go
+from restow.controlplane.binaries.build import build_environment, linker_flags, required_go, time_left
 from restow.controlplane.binaries.cache import locked
 from restow.controlplane.binaries.search import DEFAULT_MINOR, BinarySource, go_module, minors, pinned_version
 from restow.controlplane.errors import BinariesUnavailableError
@@ -23,11 +23,22 @@ from restow.controlplane.errors import BinariesUnavailableError
 GO = """#!/bin/sh
 if [ "$1" = env ]; then echo "{version}"; exit 0; fi
 [ -f go.mod ] && [ -f go.sum ] || {{ echo "no module here" >&2; exit 1; }}
-for package; do :; done
-echo "$package" >> "{folder}/built"
-{body}
+if [ "$1" = list ]; then
+  echo "package a" > "{folder}/small.go"
+  for line in 1 2 3 4 5 6 7 8 9; do echo "package a"; done > "{folder}/large.go"
+  printf 'small\t{folder}\tsmall.go\nlarge\t{folder}\tlarge.go\nnothing\t{folder}\t\n'
+  exit 0
+fi
 while [ "$1" != -o ]; do shift; done
-{{ echo "built from $package with CGO_ENABLED=$CGO_ENABLED GOPROXY=$GOPROXY"; cat go.mod go.sum; }} > "$2"
+output="$2"
+shift 2
+echo "$@" >> "{folder}/built"
+{body}
+mkdir -p "$output"
+for package; do
+  name=$(basename "${{package%/v3}}")
+  {{ echo "built from $package with CGO_ENABLED=$CGO_ENABLED GOPROXY=$GOPROXY"; cat go.mod go.sum; }} > "$output$name"
+done
 """
 
 
@@ -54,7 +65,8 @@ def _alive(pid: int) -> bool:
 
 
 def _built(folder: Path) -> list[str]:
-    return (folder / "built").read_text().split()
+    """Return the packages of each run of Go."""
+    return (folder / "built").read_text().splitlines()
 
 
 async def test_only_what_is_asked_for_is_built_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +88,7 @@ async def test_two_searches_build_once(tmp_path: Path, monkeypatch: pytest.Monke
         *(find_binaries(["etcd", "kubectl"], _search(tmp_path), sentences.append) for _ in range(3))
     )
     assert results[0] == results[1] == results[2]
-    assert _built(tmp_path) == [BINARIES["etcd"].package, BINARIES["kubectl"].package]
+    assert _built(tmp_path) == [f"{BINARIES['etcd'].package} {BINARIES['kubectl'].package}"]
     assert sum("Another process" in sentence for sentence in sentences) == 2
 
 
@@ -89,13 +101,43 @@ async def test_a_failed_build_tells_the_compilers_last_words(tmp_path: Path, mon
     assert {path.name for path in search.folder.iterdir()} == {".lock"}
 
 
-async def test_what_was_built_before_a_failure_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failure the next run would build all binaries again."""
-    _fake_go(tmp_path, monkeypatch, body='case "$package" in *kubectl) exit 1;; esac')
-    search = _search(tmp_path)
-    with pytest.raises(BinariesUnavailableError):
-        await find_binaries(["etcd", "kubectl"], search, lambda _: None)
-    assert (search.folder / "etcd").exists()
+async def test_the_share_is_that_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small package would count as much as one that compiles for a minute, and a downloaded module as a package."""
+    _fake_go(
+        tmp_path, monkeypatch, body="echo 'go: downloading a v1' >&2; echo small >&2; echo large >&2; echo large >&2"
+    )
+    shares: list[tuple[str, float]] = []
+
+    def progress(sentence: str, share: float | None = None) -> None:
+        if share is not None:
+            shares.append((sentence, share))
+
+    await find_binaries(["etcd"], _search(tmp_path), progress)
+    assert [share for _, share in shares] == [pytest.approx(0.1), 0.99, 0.99]
+    assert shares[0][0].startswith("10% built, 1 of 3 packages; less than a minute")
+    assert shares[-1][0].startswith("99% built, 2 of 3 packages; less than a minute")
+
+
+@pytest.mark.parametrize(
+    ("share", "elapsed", "words"),
+    [
+        (0.001, 10, "the time left is not known yet"),
+        (0.25, 120, "about 6 min left"),
+        (0.9, 450, "less than a minute left"),
+    ],
+)
+def test_the_time_left_follows_from_the_share(share: float, elapsed: float, words: str) -> None:
+    """A fixed number of minutes would be wrong on every other machine."""
+    assert time_left(share, elapsed) == words
+
+
+async def test_a_build_prints_no_line_for_each_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log of a first run would have two thousand lines."""
+    _fake_go(tmp_path, monkeypatch, body="for i in 1 2 3 4 5 6; do echo small >&2; done; echo large >&2")
+    await find_binaries(["etcd"], _search(tmp_path))
+    assert sum("% built" in line for line in capsys.readouterr().err.splitlines()) <= 1
 
 
 async def test_an_old_go_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

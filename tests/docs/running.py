@@ -26,13 +26,10 @@ __all__ = ["GIVEN", "Work", "executed", "named_to_install", "needs_a_cluster", "
 GIVEN = Path(__file__).parent / "given"
 #: What a page sees of the checkout.
 LINKS = ("docs", "crds", "deploy")
-#: ``[installed](installing.md) `restow[cli]` and `kopf```, the sentence by which a page says what to install; and the
-#: README's. Extras that one step needs are named ``with the extras `a` and `b```.
+#: ``[installed](installing.md) `restow[cli]` and `kopf```, the sentence by which a page says what to install.
 _TO_INSTALL = re.compile(
     r"\[installed\]\((?:[\w./]*/)?installing\.md\)\s+`restow(?:\[(?P<extras>[a-z,]+)\])?`(?P<besides>(?:\s+and\s+`[\w-]+`)?)"
-    r"|`pip install '\.\[(?P<checkout>[a-z,]+)\]'`"
 )
-_WITH_EXTRAS = re.compile(r"with the extras `\w+`(?:(?:,| and) `\w+`)*")
 _CLUSTER = re.compile(
     r"\bkubectl\b|\brestow (migrate|plan|ready|operator|report)\b|\bconnect\(\)|--own-ca|restow timeline .*--all"
 )
@@ -79,9 +76,7 @@ def named_to_install(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | Non
     said = _TO_INSTALL.search(text)
     if said is None:
         return None
-    extras = {each for group in ("extras", "checkout") for each in (said[group] or "").split(",")} - {""}
-    for more in _WITH_EXTRAS.finditer(text):
-        extras |= set(re.findall(r"`(\w+)`", more[0]))
+    extras = set((said["extras"] or "").split(",")) - {""}
     return tuple(sorted(extras)), tuple(sorted(re.findall(r"`([\w-]+)`", said["besides"] or "")))
 
 

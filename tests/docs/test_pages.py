@@ -27,9 +27,9 @@ PAGES = {page: blocks(page) for page in pages()}
 
 
 def parameters() -> list[object]:
-    """The pages with something to execute; those that ask an API server are marked so."""
+    """The pages with something to execute, but the README (``test_readme``); if they need a cluster, marked."""
     marks = {True: [pytest.mark.apiserver], False: []}
-    found = {page: executed(of_it) for page, of_it in PAGES.items()}
+    found = {page: executed(of_it) for page, of_it in PAGES.items() if page != "README.md"}
     return [pytest.param(page, id=page, marks=marks[needs_a_cluster(todo)]) for page, todo in found.items() if todo]
 
 

@@ -12,12 +12,12 @@ from tests.docs.blocks import ROOT
 IMAGES = ROOT / "docs" / "images"
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 PRINTED = f"""\
-5. With restow: look first
-{BOLD}   $ restow plan widgets.example.com{PLAIN}
-{BOLD}NAME     DUE{PLAIN}
-widgets  storage,
-         prune
-Work is due.
+5. What goes wrong
+{BOLD}   $ kubectl apply --server-side --field-manager=platform -f a.yaml{PLAIN}
+     200 OK
+{BOLD}   $ kubectl apply --server-side --field-manager=platform -f b.yaml{PLAIN}
+     500: cannot convert
+     at all
    (0.1 s)
 
 {BOLD}   $ restow migrate widgets.example.com{PLAIN}
@@ -26,6 +26,8 @@ NAME     FAILED
 widgets  0
    Clients made 3 writes.
      10 of 10 checks passed.
+{BOLD}   $ kubectl apply --server-side --field-manager=platform -f c.yaml{PLAIN}
+     200 OK; owners: platform
 {BOLD}   $ restow migrate again{PLAIN}
 not shown
 {BOLD}   $ restow ready one{PLAIN}
@@ -40,10 +42,21 @@ def test_a_picture_has_commands_and_what_they_print() -> None:
     """Remarks of the demo, or half of a table, would stand in a terminal that shows only restow."""
     shown = [[line.plain for line in block] for block in terminal.blocks(PRINTED)]
     assert shown == [
-        ["$ restow plan widgets.example.com", "NAME     DUE", "widgets  storage,", "         prune", "Work is due."],
         ["$ restow migrate widgets.example.com", "NAME     FAILED", "widgets  0"],
         ["$ restow ready widgets.example.com", "yes"],
     ]
+
+
+def test_a_picture_has_the_apply_that_fails_and_the_one_that_succeeds() -> None:
+    """The picture would compare two applies that end alike, or show half of an answer."""
+    shown = [[line.plain for line in block] for block in terminal.applied(PRINTED)]
+    command = "$ kubectl apply --server-side --field-manager=platform -f"
+    assert shown == [
+        [f"{command} b.yaml", "  500: cannot convert", "  at all"],
+        [f"{command} c.yaml", "  200 OK; owners: platform"],
+    ]
+    with pytest.raises(terminal.PictureError, match="fails"):
+        terminal.applied(PRINTED.replace("500", "200"))
 
 
 def test_a_command_that_the_demo_does_not_run_is_named() -> None:

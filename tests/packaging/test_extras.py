@@ -217,7 +217,7 @@ def test_a_command_that_needs_another_extra_says_which(installed: Installed, arg
 
 
 def test_the_extra_for_tests_runs_coroutine_functions(installed: Installed, tmp_path: Path) -> None:
-    """The README's test of an API server is one; without a plugin pytest fails it."""
+    """A test of an API server is one; without a plugin pytest fails it."""
     folder = installed("testing")
     (tmp_path / "test_it.py").write_text("async def test_it():\n    assert True\n")
     said = run(folder / "python", "-m", "pytest", "-o", "asyncio_mode=auto", "test_it.py", cwd=tmp_path)
