@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
-from restow.conversion.definition.advice import argument
 from restow.conversion.model.errors import Diagnostic
-from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.fieldpath import Path, argument, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, Waiver, opposite
 from restow.crds import Schema

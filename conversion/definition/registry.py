@@ -37,7 +37,17 @@ from restow.conversion.model.errors import DefinitionError, Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.kindwide import Keyless, with_on_error
-from restow.conversion.rules.model import Constant, Default, Lens, Move, OnError, Private, Rule, ScopedRules, Standard
+from restow.conversion.rules.model import (
+    Constant,
+    Default,
+    Lens,
+    Move,
+    OnError,
+    Private,
+    Rule,
+    ScopedRules,
+    Standard,
+)
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema, Version
 from restow.crds.paths import ROOT

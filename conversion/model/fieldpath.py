@@ -71,6 +71,11 @@ def shown(path: Path, parent: str = ROOT) -> str:
     return parent
 
 
+def argument(path: Path) -> str:
+    """Return a path as an argument of a rule, with quotes."""
+    return json.dumps(shown(path).removeprefix("."), ensure_ascii=False)
+
+
 def pointer(steps: Iterable[str | int]) -> str:
     """Return the JSON pointer of the steps: ``/spec/versions/3``."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
