@@ -26,10 +26,10 @@ from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode
 from restow.conversion.compile.collections import CollectionBuilder
 from restow.conversion.compile.fields import ImpliedFields, LeafFields, UndeclaredFields
 from restow.conversion.compile.layers import ImpliedLayer, filled_path, layers_of
-from restow.conversion.compile.lens import dig, failure, found, indexed, no_json, too_deep, tree
+from restow.conversion.compile.lens import failure, found, indexed, no_json, too_deep, tree
 from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.model.errors import RuleFailed, ValueBeyondLimits, note_kept
-from restow.conversion.model.fieldpath import parse, pointer
+from restow.conversion.model.fieldpath import dig, parse, pointer
 from restow.conversion.model.values import ABSENT, Json, is_json, same
 from restow.conversion.rules.branches import branched, discriminators, flattened
 from restow.conversion.rules.kindwide import any_has_limits, keeping

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from restow.conversion.compile.layers import filled_path
-from restow.conversion.compile.lens import dig, forgets, placed
+from restow.conversion.compile.lens import placed
 from restow.conversion.compile.route import Leg
 from restow.conversion.explain.itempairs import ContainerPair, ItemPair, item_pairs
 from restow.conversion.explain.model import (
@@ -26,7 +26,7 @@ from restow.conversion.explain.model import (
     leaves,
 )
 from restow.conversion.model.errors import ValueBeyondLimits
-from restow.conversion.model.fieldpath import Path, Steps, parse, shown, starts_with, value_at
+from restow.conversion.model.fieldpath import Path, Steps, dig, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.branches import Union, branched, flattened
 from restow.conversion.rules.model import (
@@ -392,7 +392,7 @@ class _Tracer:
         first = next(claim for claim, owner in scope.takes.items() if owner is rule)
         if scope.lost and shown(first) in scope.lost:
             return False
-        return forgets(rule, scope.source, self.root)
+        return rule.forgets(scope.source, self.root)
 
     def _stashed(self, scope: _Scope, path: Steps, value: Any, label: str, address: str) -> None:
         where = f"{self.version} {scope.address(address)}"

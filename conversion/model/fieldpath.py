@@ -106,6 +106,15 @@ def value_at(value: Any, steps: Steps) -> Any:
     return value
 
 
+def dig(value: Any, path: Path) -> Any:
+    """Return the value at ``path``, ABSENT if there is none; a path leads into no list."""
+    for name in path:
+        if not isinstance(value, dict):
+            return ABSENT
+        value = value.get(name, ABSENT)
+    return value
+
+
 def starts_with(path: Path, prefix: Path) -> bool:
     """Return whether ``path`` is at or below ``prefix``."""
     return path[: len(prefix)] == prefix

@@ -197,6 +197,21 @@ def flattened(rules: Sequence[Rule]) -> Iterator[Rule]:
         yield from rule.obeyed()
 
 
+def in_force(rules: Sequence[Rule], obj: Any, side: Side) -> Sequence[Rule]:
+    """Return the rules that apply to an object of that side: from each union, those of its branch."""
+    scope = branched(rules)
+    chosen = (union.rules(union.decider(side)(obj)) for union in scope.unions)
+    return [*scope.plain, *(rule for each in chosen for rule in in_force(each, obj, side))]
+
+
+def applied(obj: Any, rules: Sequence[Rule], side: Side) -> Iterator[tuple[Any, Rule]]:
+    """Yield the rules that apply to an object of that side or to a part of it, each with the object or part."""
+    for rule in in_force(rules, obj, side):
+        yield obj, rule
+        for each in rule.contents(obj, side):
+            yield from applied(each, rule.inner, side)
+
+
 def discriminators(rules: Sequence[Rule]) -> Iterator[str]:
     """Yield the paths, on both sides, of the fields by which ``when`` chooses the branches of a scope."""
     for rule in rules:

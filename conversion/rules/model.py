@@ -17,8 +17,8 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final, Literal, ParamSpec, Protocol, get_args
 
-from restow.conversion.model.fieldpath import Path, PathError, argument, parse, shown, starts_with
-from restow.conversion.model.values import ABSENT, is_json
+from restow.conversion.model.fieldpath import Path, PathError, argument, dig, parse, shown, starts_with
+from restow.conversion.model.values import ABSENT, is_json, same
 from restow.conversion.rules.cel import CelFunction
 from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
@@ -37,6 +37,10 @@ Packing = Literal["value", "leaves", "tree"]
 Container = Literal["list", "map", "object"]
 
 Function = Callable[..., Any]
+
+#: A node of a schema. One that describes nothing is ``ANY_NODE``.
+Node = dict[str, Any]
+ANY_NODE: Final[Node] = {"x-kubernetes-preserve-unknown-fields": True}
 
 SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
 
@@ -123,9 +127,27 @@ class Rule:
         """This rule at the places where it applies again, one level further in."""
         return ()
 
+    @property
+    def inner(self) -> tuple[Rule, ...]:
+        """All rules that apply inside. With recursion they have no end: use them only to walk over data."""
+        return (*self.contained, *self.recursions)
+
     def without_recursion(self) -> Rule:
         """Return the rule for one level."""
         return self
+
+    def contents(self, obj: Any, side: Side) -> Iterable[Any]:  # noqa: ARG002 see ``contained``
+        """Return what the rules inside apply to, in an object of that side."""
+        return ()
+
+    def paired(self, one: Any, other: Any, change: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
+        """Return ``other``, a value of the field, with what the rules inside apply to changed pair by pair."""
+        return other
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the rules inside apply to several objects: the items of a list, or the values of a map."""
+        return False
 
     @property
     def is_branch(self) -> bool:
@@ -148,6 +170,13 @@ class Rule:
         """Return the schema of what the rules inside apply to; ``schema`` is that of the object around."""
         return schema
 
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of a field of the hub, by its index, from the nodes of the spoke's fields.
+
+        ``lift`` returns the node that rules make of the node of an object.
+        """
+        return dict(ANY_NODE)
+
     def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002 its paths are all that can be wrong
         """Yield the defects that the rule has whatever the schemas are; all its paths are parsed by then."""
         yield from ()
@@ -159,6 +188,20 @@ class Rule:
     def layered(self, rules: Sequence[Rule]) -> Rule:  # noqa: ARG002 only an implied field has layers
         """Return the rule as it applies among all rules of its scope."""
         return self
+
+    def decided(self, on_error: OnError) -> Rule:  # noqa: ARG002 most rules cannot fail
+        """Return the rule with ``on_error`` filled in where its author left it open; ``keep`` only if it can fail."""
+        return self
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The names of the rule in failures."""
+        return (self.label,)
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether the rules inside apply to the items of a list without keys."""
+        return False
 
     def with_keys(self, hub: Schema | None) -> Rule:  # noqa: ARG002 only items have keys
         """Return the rule with the list-map keys of the hub where its author left them out."""
@@ -174,10 +217,72 @@ class Rule:
         """The side on which the rule fills in a missing field."""
         return None
 
+    def fills(self, side: Side) -> tuple[Path, Any] | None:  # noqa: ARG002 see ``filled_in``
+        """Return the field of that side that the rule fills in where it is missing, and the value; None if none."""
+        return None
+
     @property
     def moves(self) -> bool:
         """Whether the value is the same in both versions, at another path."""
         return False
+
+    @property
+    def passes(self) -> bool:
+        """Whether a value that both versions have is the same in both."""
+        return self.moves
+
+    @property
+    def is_scope(self) -> bool:
+        """Whether the rule applies others to the content of a field."""
+        return False
+
+    @property
+    def drops(self) -> bool:
+        """Whether the field of one version is dropped on purpose."""
+        return False
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether values of the spoke need not be restored."""
+        return False
+
+    def forgets(self, source: Any, root: Any) -> bool:  # noqa: ARG002 see ``may_forget``
+        """Return whether the rule drops a value of the spoke that it would not restore.
+
+        ``source`` is the object of the spoke that contains the fields of the rule, ``root`` the whole object.
+
+        Raises:
+            Exception: whatever the author's functions raise.
+        """
+        return False
+
+    def may_lose(self, direction: Direction) -> bool:  # noqa: ARG002 only functions may lose something unexpected
+        """Return whether the stash may have an entry of the rule in that direction."""
+        return True
+
+    @property
+    def judges(self) -> bool:
+        """Whether an author's function decides the result of an edit."""
+        return False
+
+    @property
+    def hides_items(self) -> bool:
+        """Whether an author's function hides items."""
+        return False
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether functions make the value, so that no part of it corresponds to a part of another value."""
+        return False
+
+    @property
+    def is_made(self) -> bool:
+        """Whether functions make the value, and neither a table nor the list of one."""
+        return False
+
+    def may_be_empty(self, values: Sequence[Any], side: Side) -> Sequence[Any]:  # noqa: ARG002 most rules make none
+        """Return those of the rule's values on that side of which null, {} and [] may stand for another form."""
+        return ()
 
     @property
     def reason(self) -> str:
@@ -238,6 +343,11 @@ def declared(constructor: Callable[_Parameters, Rule]) -> Callable[_Parameters, 
 class Move(Rule):
     """The same value at another path."""
 
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of the spoke's field."""
+        source = sources[index]
+        return dict(ANY_NODE) if source is None else source
+
     @property
     def moves(self) -> bool:
         """Whether the value is the same in both versions: always."""
@@ -266,6 +376,9 @@ class Move(Rule):
         """Whether the hub gets the value: always."""
         return True
 
+
+#: Returns the node that rules make of the node of an object.
+Lift = Callable[[Node, Sequence[Rule]], Node]
 
 #: A schema node with only what a rule needs of a field: its ``type``, and the content of a list or map.
 Shape = Mapping[str, Any]
@@ -398,6 +511,81 @@ class Lens(Rule):
     standard: Standard | None = None
     defects: tuple[tuple[str, str], ...] = ()
 
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node that restow's own functions make; an author's may return anything."""
+        if self.standard is not None:
+            images = self.standard.shapes["hub"] if self.standard.image is None else self.standard.image(sources)
+            return dict(images[index]) or dict(ANY_NODE)
+        source = sources[index] if index < len(sources) else None
+        if source is None:
+            return dict(ANY_NODE)
+        if self.tables is not None:
+            return _table_image([*self.tables["up"].values(), *self.tables["down"]], source)
+        if self.singleton == "hub":
+            return {"type": "array", "items": source}
+        return dict((source.get("items") if self.singleton else None) or ANY_NODE)
+
+    def decided(self, on_error: OnError) -> Rule:
+        """Return the rule with ``on_error`` filled in; restow's own functions never fail."""
+        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether the author says which values need not be restored."""
+        return self.forget is not None
+
+    def forgets(self, source: Any, root: Any) -> bool:
+        """Return whether the author's function says so, and the value would not come back."""
+        if self.forget is None:
+            return False
+        value = self._packed(source)
+        reads = [dig(root, read_steps(text)[0]) for text in self.constant_reads]
+        if value is ABSENT or not self.forget(value, *reads):
+            return False
+        target = self.up(value, *reads)
+        back = ABSENT if target is ABSENT or target == {} else self.inverse_of_up(target, *reads)
+        return not same(ABSENT if self.spoke_packing != "value" and back == {} else back, value)
+
+    def _packed(self, source: Any) -> Any:
+        """Return the argument of ``forget``, which is a value or a group: ``rules.functions`` takes none."""
+        values = [dig(source, parse(text)) for text in self.spoke]
+        if self.spoke_packing == "value":
+            return values[0]
+        present = zip(self.spoke, values, strict=True)
+        return {text: value for text, value in present if value is not ABSENT} or ABSENT
+
+    @property
+    def inverse_of_up(self) -> Function:
+        """The function going down with the reads of going up, for an object without anything else to read."""
+        return self._down_with_nothing if self.reads_hub else self.down
+
+    def _down_with_nothing(self, value: Any, *metadata: Any) -> Any:
+        known = dict(zip(self.constant_reads, metadata, strict=True))
+        return self.down(value, *(known.get(text, ABSENT) for text in self.reads))
+
+    @property
+    def judges(self) -> bool:
+        """Whether an author's function decides edits: restow's own keep what is shown as edited."""
+        return self.merge is not None and not self.is_known
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether functions make the value: always."""
+        return True
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the functions do more than to look up a table, or to make a list of one."""
+        return self.tables is None and self.singleton is None
+
+    def may_be_empty(self, values: Sequence[Any], side: Side) -> Sequence[Any]:
+        """Return the empty values that restow's own functions made, such as of a text, and all further copies."""
+        if self.standard is None:
+            return ()
+        if self.standard.repeats == side:
+            return [each for each in values[1:] if each is not ABSENT]
+        return [each for each in values if each in ({}, [])]
+
     def packing(self, side: Side) -> Packing:
         """Return the form in which the functions take and return the values of that side."""
         return self.spoke_packing if side == "spoke" else self.hub_packing
@@ -497,6 +685,18 @@ class Lens(Rule):
         return self.is_known or self.loses in ("nothing", "both", direction)
 
 
+_JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _table_image(values: Sequence[Any], source: Node) -> Node:
+    """Return the node of a field with the values of a table."""
+    types = {_JSON_TYPES.get(type(value)) for value in values}
+    kind, enum = types.pop() if len(types) == 1 else None, list(dict.fromkeys(values))
+    if source.get("type") != kind:
+        return dict(ANY_NODE) if kind is None else {"type": kind, "enum": enum}
+    return source if source.get("enum") is None else {**source, "enum": enum}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implied(Rule):
     """A field that one side always has, with the value that stands for its absence in the other.
@@ -511,6 +711,10 @@ class Implied(Rule):
     def claims(self, side: Side) -> tuple[str, ...]:
         """Return the path on that side; nothing if other rules convert the field."""
         return () if self.is_layered else self.named(side)
+
+    def fills(self, side: Side) -> tuple[Path, Any] | None:
+        """Return the field and its value on the side that always has it."""
+        return (parse(self.named(side)[0]), self.value) if side == self.filled_in else None
 
     @property
     def answers(self) -> tuple[Side, Path] | None:
@@ -588,6 +792,16 @@ class Default(Implied):
     hides: bool = True
 
     @property
+    def passes(self) -> bool:
+        """Whether a value that both versions have is the same in both: always."""
+        return True
+
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of the spoke's field."""
+        source = sources[index]
+        return dict(ANY_NODE) if source is None else source
+
+    @property
     def filled_in(self) -> Side:
         """The side that always has the field."""
         return opposite(self.omitted_in)
@@ -654,6 +868,11 @@ class Private(Rule):
     def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
         """Yield that both sides are named, or that the reason is missing."""
         yield from _check_one_side(self) or _check_reason(self, self.acknowledge)
+
+    @property
+    def drops(self) -> bool:
+        """Whether the author says why the field is dropped."""
+        return self.acknowledge is not None
 
     @property
     def reason(self) -> str:
@@ -733,6 +952,21 @@ class ScopedRules(Rule):
             return schema
         return schema.items if self.container == "list" else schema.values
 
+    def decided(self, on_error: OnError) -> Rule:
+        """Return the rule with ``on_error`` filled in, for its own functions and its recursion."""
+        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The names of the rule in failures: its label, or the function that raised."""
+        functions = [name for name in ("hide", "merge") if getattr(self, name) is not None]
+        return (*((self.label,) if self.recurse else ()), *(f"{self.label} {name}" for name in functions))
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether the list has no keys."""
+        return self.container == "list" and not self.keys
+
     def with_keys(self, hub: Schema | None) -> Rule:
         """Return the rule with the list-map keys of the hub where its author left them out; none without a schema."""
         if self.keys is not None or self.container != "list":
@@ -765,9 +999,61 @@ class ScopedRules(Rule):
         return f"Write {other.label} in the rules of {self.label}, with paths from there on" if rest else ""
 
     @property
-    def inner(self) -> tuple[Rule, ...]:
-        """All rules that apply inside. With ``recurse`` they have no end: use them only to walk over data."""
-        return (*self.rules, *self.recursions) if self.recurse else self.rules
+    def is_scope(self) -> bool:
+        """Whether the rule applies others to the content of a field: always."""
+        return True
+
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of the spoke's field, with what the rules make of its content."""
+        (source,) = sources
+        if source is None:
+            return dict(ANY_NODE)
+        if not self.is_repeated:
+            return lift(source, self._described(source))
+        below = "items" if self.container == "list" else "additionalProperties"
+        inner = source.get(below) or ANY_NODE
+        image = {**source, below: lift(inner, self._described(inner))}
+        keys = "x-kubernetes-list-map-keys"
+        if keys in source:
+            renamed = {rule.spoke[0]: rule.hub[0] for rule in self.rules if rule.moves}
+            image[keys] = [renamed.get(key, key) for key in source[keys]]
+        return image
+
+    def _described(self, node: Node) -> tuple[Rule, ...]:
+        """Return the rules inside, and those that apply again where the node describes something."""
+        return (*self.rules, *(each for each in self.recursions if _is_described(node, parse(each.spoke[0]))))
+
+    def contents(self, obj: Any, side: Side) -> Iterable[Any]:
+        """Return the items of the list, the values of the map, or the object."""
+        found = dig(obj, parse(self.named(side)[0]))
+        if not self.is_repeated:
+            return () if found is ABSENT else (found,)
+        return found if isinstance(found, list) else found.values() if isinstance(found, dict) else ()
+
+    def paired(self, one: Any, other: Any, change: Callable[[Any, Any], Any]) -> Any:
+        """Return a list, map or object with its items, values or itself changed; unlike lists stay as they are."""
+        if not self.is_repeated:
+            return change(one, other)
+        if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            return [change(*pair) for pair in zip(one, other, strict=True)]
+        if isinstance(one, dict) and isinstance(other, dict):
+            return {key: change(one.get(key), value) for key, value in other.items()}
+        return other
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the rules apply to items or values, not to one object."""
+        return self.container != "object"
+
+    @property
+    def judges(self) -> bool:
+        """Whether a function hides items."""
+        return self.hides_items
+
+    @property
+    def hides_items(self) -> bool:
+        """Whether a function hides items."""
+        return self.hide is not None
 
     @property
     def contained(self) -> tuple[Rule, ...]:
@@ -808,6 +1094,12 @@ class ScopedRules(Rule):
         return self.container == "object" and any(each.shows_what_fits(side) for each in self.rules)
 
 
+def _is_described(node: Node, path: Path) -> bool:
+    for name in path:
+        node = (node.get("properties") or {}).get(name) or {}
+    return bool(node)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleGroup(Rule):
     """Several rules that an author declares as one; freezing replaces the group by its rules."""
@@ -836,6 +1128,13 @@ def ungrouped(rules: Iterable[Any]) -> tuple[Rule, ...]:
         else:
             found.append(NoRule(type_name=type(rule).__name__))
     return tuple(found)
+
+
+def everywhere(rules: Iterable[Rule]) -> Iterator[Rule]:
+    """Yield the rules, and those that they contain, to any depth."""
+    for rule in rules:
+        yield rule
+        yield from everywhere(rule.contained)
 
 
 def _check_one_side(rule: Rule) -> list[Defect]:
