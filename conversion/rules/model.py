@@ -270,6 +270,10 @@ class Rule:
         """Whether an author's function hides items."""
         return False
 
+    def reads_going(self, direction: Direction) -> tuple[str, ...]:  # noqa: ARG002 only functions read
+        """Return the further fields that the functions get in that direction."""
+        return ()
+
     @property
     def is_opaque(self) -> bool:
         """Whether functions make the value, so that no part of it corresponds to a part of another value."""
@@ -567,6 +571,10 @@ class Lens(Rule):
     def judges(self) -> bool:
         """Whether an author's function decides edits: restow's own keep what is shown as edited."""
         return self.merge is not None and not self.is_known
+
+    def reads_going(self, direction: Direction) -> tuple[str, ...]:
+        """Return the reads; going up only those of metadata."""
+        return self.reads if direction == "down" else self.constant_reads
 
     @property
     def is_opaque(self) -> bool:
