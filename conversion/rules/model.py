@@ -270,6 +270,11 @@ class Rule:
         """Whether an author's function hides items."""
         return False
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The further fields that the author names."""
+        return ()
+
     def reads_going(self, direction: Direction) -> tuple[str, ...]:  # noqa: ARG002 only functions read
         """Return the further fields that the functions get in that direction."""
         return ()

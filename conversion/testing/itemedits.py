@@ -20,7 +20,7 @@ from typing import Any, Final
 from restow.conversion.model.fieldpath import Steps, dig, parse
 from restow.conversion.model.values import Json, canonical
 from restow.conversion.rules.branches import discriminators, flattened, in_force
-from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, everywhere, key_names
+from restow.conversion.rules.model import Rule, ScopedRules, Side, everywhere, key_names
 
 _MARK: Final = "zzEdited"
 
@@ -147,9 +147,7 @@ class _Edits:
     def _touched(self) -> set[str]:
         """Return the fields of an item that rules claim or read."""
         inner = tuple(flattened(self.rule.rules))
-        reads = (
-            text for each in inner if isinstance(each, Lens | ScopedRules) for text in each.reads if text[0] != "$"
-        )
+        reads = (text for each in inner for text in each.reads if text[0] != "$")
         claims = (text for each in inner for text in (*each.spoke, *each.hub))
         return {parse(text)[0] for text in (*reads, *claims, *discriminators(self.rule.rules))}
 
