@@ -217,6 +217,10 @@ class Rule:
         """The side on which the rule fills in a missing field."""
         return None
 
+    def as_layer(self) -> Rule:
+        """Return the rule that alone fills in and omits the field; both sides have it at one path."""
+        return self
+
     def fills(self, side: Side) -> tuple[Path, Any] | None:  # noqa: ARG002 see ``filled_in``
         """Return the field of that side that the rule fills in where it is missing, and the value; None if none."""
         return None
@@ -789,6 +793,13 @@ class Constant(Implied):
         """Return the rule, marked as layered if it is an empty object, whose content other rules convert."""
         return Implied.layered(self, rules) if self.value == {} else self
 
+    def as_layer(self) -> Rule:
+        """Return a default, if other rules convert the content."""
+        if not self.is_layered:
+            return self
+        text, side = self.named(self.filled_in), opposite(self.filled_in)
+        return Default(name=self.name, spoke=text, hub=text, value=self.value, omitted_in=side)
+
     def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
         """Yield that both sides are named, or that the value is no JSON."""
         yield from _check_one_side(self) or self._check_value()
@@ -803,6 +814,11 @@ class Default(Implied):
 
     omitted_in: Side = "spoke"
     hides: bool = True
+
+    def as_layer(self) -> Rule:
+        """Return the default at the path of the side that always has the field."""
+        text = self.named(self.filled_in)
+        return replace(self, spoke=text, hub=text, is_layered=False)
 
     @property
     def passes(self) -> bool:
