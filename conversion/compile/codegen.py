@@ -21,8 +21,6 @@ from typing import Any, Final
 from restow.conversion.model.fieldpath import Path, parse, pointer, shown
 from restow.conversion.rules.model import (
     FROM_ROOT,
-    Constant,
-    Default,
     Direction,
     Rule,
     Side,
@@ -141,7 +139,7 @@ class PathNode:
         """Whether one rule reads and writes the field at the same place."""
         if self.take is None or self.put is None or self.take[0] is not self.put[0]:
             return False
-        return not isinstance(self.take[0], Constant | Default)
+        return self.take[0].filled_in is None
 
     def reach(self, path: Path) -> PathNode:
         """Return the node of a path below this one, and make it if needed."""

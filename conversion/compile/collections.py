@@ -15,7 +15,7 @@ from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import Path, pointer
 from restow.conversion.rules.kindwide import has_limits
-from restow.conversion.rules.model import Private, Rule, ScopedRules, Side, claimed_paths, key_names
+from restow.conversion.rules.model import Rule, ScopedRules, Side, claimed_paths, key_names
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
@@ -31,10 +31,8 @@ def _dropped(rules: Sequence[Rule], side: Side) -> dict[str, Any]:
     """Return the fields of a side that rules drop on purpose, as ``WITHOUT_DROPPED`` takes them."""
     found: dict[str, Any] = {}
     for rule in rules:
-        inner: dict[str, Any] | None = None
-        if isinstance(rule, ScopedRules) and rule.container == "object":
-            inner = _dropped(rule.rules, side)
-        if not inner and not (isinstance(rule, Private) and rule.acknowledge is not None):
+        inner = _dropped(rule.contained, side) if rule.is_scope and not rule.is_repeated else None
+        if not inner and not rule.drops:
             continue
         for *around, name in claimed_paths(rule, side):
             fields = found

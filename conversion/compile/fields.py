@@ -262,7 +262,7 @@ class ImpliedFields:
 
     def observe(self, rules: Sequence[Rule]) -> None:
         """Write code that records the needed state of the source before anything is put."""
-        implied = [rule for rule in rules if isinstance(rule, Constant | Default)]
+        implied = [rule for rule in rules if rule.filled_in is not None]
         self.presence.observe(self.frame.parent(node) for rule in implied for node in self.frame.takes(rule))
 
     def write_constant(self, rule: Constant) -> None:

@@ -20,7 +20,7 @@ from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVers
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json
 from restow.conversion.rules.kindwide import Keyless, keeping
-from restow.conversion.rules.model import Move, Rule, ScopedRules, Side, Waiver, inside_path
+from restow.conversion.rules.model import Rule, Side
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 from restow.crds.types import violations
@@ -168,7 +168,7 @@ class KindGraph:
         """Yield the violations that rules waive. A field that the hub may lack may be missing in every other spoke."""
         if source in self.spokes:
             others = self.spokes[target].rules if target in self.spokes else ()
-            moves = (rule for rule in others if isinstance(rule, Move))
+            moves = (rule for rule in others if rule.moves)
             moved = {shown(parse(rule.hub[0])): shown(parse(rule.spoke[0])) for rule in moves}
             for place, reason in _waivers(self.spokes[source].rules, "hub"):
                 yield _required(moved.get(place, place)), reason
@@ -217,12 +217,9 @@ def _after(adopt: Callable[[Json], Json], function: Callable[[Json], Json]) -> C
 def _waivers(rules: Sequence[Rule], side: Side, around: str = ROOT) -> Iterator[tuple[str, str]]:
     """Yield the places that one side requires and the other may lack, with the reasons."""
     for rule in rules:
-        if isinstance(rule, Waiver):
-            for text in rule.spoke if side == "spoke" else rule.hub:
-                yield shown(parse(text), around), rule.acknowledge
-        elif isinstance(rule, ScopedRules):
-            inside = inside_path(rule.container, shown(parse(rule.claims(side)[0]), around))
-            yield from _waivers(rule.rules, side, inside)
+        if rule.answers is not None and rule.filled_in is None and rule.answers[0] == side:
+            yield shown(rule.answers[1], around), rule.reason
+        yield from _waivers(rule.contained, side, rule.inner_place(side, around))
 
 
 def _required(place: str) -> re.Pattern[str]:

@@ -20,10 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
-from restow.conversion.rules.model import Constant, Default, Direction, Move, Rule, Side, Waiver
+from restow.conversion.rules.model import Direction, Move, Rule, Side
 from restow.crds import Schema
-
-Implied = Constant | Default
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class ImpliedLayer:
 
     side: Side
     path: Path
-    rule: Implied
+    rule: Rule
 
     @property
     def address(self) -> str:
@@ -64,19 +62,20 @@ class Layers:
 
 def layers_of(rules: Sequence[Rule]) -> Layers:
     """Return the layers of the rules of one object."""
-    rules = [rule for rule in rules if not isinstance(rule, Waiver)]
-    filled = [(rule.filled_in, filled_path(rule)) for rule in rules if isinstance(rule, Implied) and rule.is_layered]
+    rules = [rule for rule in rules if rule.filled_in is not None or rule.answers is None]  # a waiver converts nothing
+    filled = [rule.answers for rule in rules if rule.answers is not None]
     if not filled:
         return Layers((), tuple(rules), ())
     base: list[Rule] = []
     found: list[ImpliedLayer] = []
     for rule in rules:
-        if isinstance(rule, Implied) and (rule.is_layered or _is_inside(rule, filled)):
-            found.append(_layer(rule))
-            if isinstance(rule, Default) and not rule.is_layered and rule.spoke != rule.hub:
-                base.append(Move(name="move", spoke=rule.spoke, hub=rule.hub))
-        else:
+        layer = _layer(rule, filled)
+        if layer is None:
             base.append(rule)
+            continue
+        found.append(layer)
+        if rule.claims("spoke") and rule.claims("hub") and rule.spoke != rule.hub:
+            base.append(Move(name="move", spoke=rule.spoke, hub=rule.hub))
     found.sort(key=lambda layer: len(layer.path))
     return Layers(
         tuple(layer for layer in reversed(found) if layer.side == "spoke"),
@@ -85,27 +84,15 @@ def layers_of(rules: Sequence[Rule]) -> Layers:
     )
 
 
-def filled_path(rule: Implied) -> Path:
-    """Return the path of the field on the side that always has it."""
-    return parse((rule.hub if rule.filled_in == "hub" else rule.spoke)[0])
-
-
-def _is_inside(rule: Implied, filled: Sequence[tuple[Side, Path]]) -> bool:
-    path = filled_path(rule)
-    return any(side == rule.filled_in and starts_with(path, around) for side, around in filled)
-
-
-def _layer(rule: Implied) -> ImpliedLayer:
+def _layer(rule: Rule, filled: Sequence[tuple[Side, Path]]) -> ImpliedLayer | None:
+    """Return the layer of a rule that is filled in around other rules, or inside of such a field."""
     side = rule.filled_in
-    if isinstance(rule, Constant) and not rule.is_layered:
-        return ImpliedLayer(side, filled_path(rule), rule)
-    text = rule.hub if side == "hub" else rule.spoke
-    if isinstance(rule, Constant):
-        omitted_in: Side = "spoke" if side == "hub" else "hub"
-        alike = Default(name=rule.name, spoke=text, hub=text, value=rule.value, omitted_in=omitted_in)
-    else:
-        alike = replace(rule, spoke=text, hub=text, is_layered=False)
-    return ImpliedLayer(side, filled_path(rule), alike)
+    if side is None:
+        return None
+    path = parse(rule.named(side)[0])
+    if any(side == other and starts_with(path, around) for other, around in filled):
+        return ImpliedLayer(side, path, rule.as_layer())
+    return None
 
 
 def _optional(node: Any, path: Path) -> dict[str, Any]:

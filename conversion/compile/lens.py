@@ -21,10 +21,10 @@ from functools import partial
 from typing import Any, Final
 
 from restow.conversion.model.errors import ObjectError, RuleFailed, ValueBeyondLimits, note_kept
-from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.model.fieldpath import Path, dig
 from restow.conversion.model.values import ABSENT, Json, alike, is_json, same
 from restow.conversion.rules.kindwide import has_limits
-from restow.conversion.rules.model import Direction, Lens, Packing, claimed_paths, is_constant_read, read_steps
+from restow.conversion.rules.model import Direction, Lens, Packing, claimed_paths, is_constant_read
 from restow.conversion.rules.standard.shapes import computing
 from restow.conversion.stash.entries import failed_entry, is_kept_failure, is_shown
 from restow.crds import Schema, pruned_paths
@@ -81,7 +81,7 @@ class LensStep:
         """Compile a lens; ``paths`` are those of the target side, ``schemas`` those of the source and the target."""
         source_schema, schema = schemas
         upward = direction == "up"
-        forward, inverse = (lens.up, _inverse_of_up(lens)) if upward else (lens.down, _inverse_of_down(lens))
+        forward, inverse = (lens.up, lens.inverse_of_up) if upward else (lens.down, _inverse_of_down(lens))
         if lens.standard is not None:
             source_paths = claimed_paths(lens, "spoke" if upward else "hub")
             forward = _shown_by(forward, schema, paths)
@@ -260,11 +260,6 @@ def _merge(lens: Lens, direction: Direction) -> Callable[..., Any] | None:
     return lens.merge if lens.may_lose("down" if upward else "up") and (upward or not lens.reads_hub) else None
 
 
-def _inverse_of_up(lens: Lens) -> Callable[..., Any]:
-    """Return the function going down with the reads of going up, for an object without anything else to read."""
-    return partial(_with_nothing, lens) if lens.reads_hub else lens.down
-
-
 def _fitting(function: Callable[..., Any], schema: Schema | None, passes: bool, value: Any) -> Any:
     """Return a function's result, ABSENT if the schema cannot hold all of it.
 
@@ -302,11 +297,6 @@ def _narrow(function: Callable[..., Any], value: Any) -> Any:
     return ABSENT if otherwise is None else otherwise
 
 
-def _with_nothing(lens: Lens, value: Any, *metadata: Any) -> Any:
-    known = dict(zip(lens.constant_reads, metadata, strict=True))
-    return lens.down(value, *(known.get(text, ABSENT) for text in lens.reads))
-
-
 def _inverse_of_down(lens: Lens) -> Callable[..., Any]:
     """Return the function going up with the reads of going down, of which it gets only those of metadata."""
     return partial(_with_metadata, lens) if lens.reads_hub else lens.up
@@ -315,34 +305,6 @@ def _inverse_of_down(lens: Lens) -> Callable[..., Any]:
 def _with_metadata(lens: Lens, value: Any, *read: Any) -> Any:
     known = zip(lens.reads, read, strict=True)
     return lens.up(value, *(each for text, each in known if is_constant_read(text)))
-
-
-def forgets(lens: Lens, source: Any, root: Any) -> bool:
-    """Return whether a lens drops a value of the spoke that it would not restore.
-
-    ``source`` is the object of the spoke that contains the leaves of the lens, ``root`` the whole object.
-
-    Raises:
-        Exception: whatever the author's functions raise.
-    """
-    if lens.forget is None:
-        return False
-    value = _packed(lens, source)
-    reads = [dig(root, read_steps(text)[0]) for text in lens.constant_reads]
-    if value is ABSENT or not lens.forget(value, *reads):
-        return False
-    target = lens.up(value, *reads)
-    back = ABSENT if target is ABSENT or target == {} else _inverse_of_up(lens)(target, *reads)
-    return not same(_given(back, lens.spoke_packing), value)
-
-
-def _packed(lens: Lens, source: Any) -> Any:
-    """Return the argument of the ``forget`` of a lens, which is a value or a group: ``rules.functions`` takes none."""
-    values = [dig(source, parse(text)) for text in lens.spoke]
-    if lens.spoke_packing == "value":
-        return values[0]
-    present = zip(lens.spoke, values, strict=True)
-    return {text: value for text, value in present if value is not ABSENT} or ABSENT
 
 
 def tree(paths: Sequence[Path], *values: Any) -> Any:
@@ -355,15 +317,6 @@ def tree(paths: Sequence[Path], *values: Any) -> Any:
                 place = place.setdefault(name, {})
             place[path[-1]] = value
     return root or ABSENT
-
-
-def dig(value: Any, path: Path) -> Any:
-    """Return the value at ``path``, ABSENT if there is none."""
-    for name in path:
-        if not isinstance(value, dict):
-            return ABSENT
-        value = value.get(name, ABSENT)
-    return value
 
 
 def failure(error: Exception | SystemExit, rule: str, place: str, *, unasked: bool = False) -> RuleFailed:

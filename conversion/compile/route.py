@@ -25,11 +25,11 @@ from restow.conversion.compile.branches import BranchBuilder
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.collections import CollectionBuilder
 from restow.conversion.compile.fields import ImpliedFields, LeafFields, UndeclaredFields
-from restow.conversion.compile.layers import ImpliedLayer, filled_path, layers_of
-from restow.conversion.compile.lens import dig, failure, found, indexed, no_json, too_deep, tree
+from restow.conversion.compile.layers import ImpliedLayer, layers_of
+from restow.conversion.compile.lens import failure, found, indexed, no_json, too_deep, tree
 from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.model.errors import RuleFailed, ValueBeyondLimits, note_kept
-from restow.conversion.model.fieldpath import parse, pointer
+from restow.conversion.model.fieldpath import dig, parse, pointer
 from restow.conversion.model.values import ABSENT, Json, is_json, same
 from restow.conversion.rules.branches import branched, discriminators, flattened
 from restow.conversion.rules.kindwide import any_has_limits, keeping
@@ -45,6 +45,7 @@ from restow.conversion.rules.model import (
     ScopedRules,
     Side,
     claimed_paths,
+    everywhere,
     read_steps,
 )
 from restow.conversion.stash import entries
@@ -376,21 +377,15 @@ def _touched(rules: Sequence[Rule]) -> set[str]:
     sides: tuple[Side, Side] = ("spoke", "hub")
     every = tuple(flattened(rules))
     names = {path[0] for rule in every for side in sides for path in claimed_paths(rule, side)}
-    names |= {filled_path(rule)[0] for rule in every if isinstance(rule, Constant | Default)}
+    names |= {filled[0][0] for rule in every for side in sides if (filled := rule.fills(side)) is not None}
     names |= {parse(text)[0] for text in discriminators(rules)}
     return names | {read_steps(text)[0][0] for text in _root_reads(rules)} | _own_reads(rules)
 
 
 def _own_reads(rules: Sequence[Rule]) -> set[str]:
-    reads = (text for rule in flattened(rules) if isinstance(rule, Lens | ScopedRules) for text in rule.reads)
+    reads = (text for rule in flattened(rules) for text in rule.reads)
     return {parse(text)[0] for text in reads if not text.startswith(FROM_ROOT)}
 
 
 def _root_reads(rules: Sequence[Rule]) -> set[str]:
-    reads: set[str] = set()
-    for rule in flattened(rules):
-        if isinstance(rule, Lens | ScopedRules):
-            reads |= {text for text in rule.reads if text.startswith(FROM_ROOT)}
-        if isinstance(rule, ScopedRules):
-            reads |= _root_reads(rule.rules)
-    return reads
+    return {text for rule in everywhere(rules) for text in rule.reads if text.startswith(FROM_ROOT)}

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from restow.conversion.model.fieldpath import Path, shown
+from restow.conversion.model.fieldpath import Path, argument
 from restow.conversion.rules.model import Container, Move, Rule, ScopedRules, Side
 from restow.crds import Schema
 
@@ -105,11 +105,6 @@ class Spot:
             reason = "since no rule of an item changes what identifies it"
             return f"Convert the list as a whole with {self.pair}{self.note}, {reason}"
         return f"Convert what is around it as a whole with {self.pair}{self.note}"
-
-
-def argument(path: Path) -> str:
-    """Return a path as an argument of a rule."""
-    return json.dumps(shown(path).removeprefix("."), ensure_ascii=False)
 
 
 def literal(value: Any) -> str:

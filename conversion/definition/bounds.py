@@ -18,7 +18,7 @@ from typing import Any, Final
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse
-from restow.conversion.rules.model import Move, Rule, ScopedRules
+from restow.conversion.rules.model import Rule
 from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.schema import schema_at
@@ -87,11 +87,14 @@ def _same(rules: Sequence[Rule], spoke: Schema, hub: Schema, places: tuple[str, 
             continue
         ours, theirs = ends
         inside = (_place(places[0], rule.spoke[0]), _place(places[1], rule.hub[0]))
-        if isinstance(rule, Move):
+        if rule.moves:
             yield from _whole(ours, theirs, inside)
-        elif isinstance(rule, ScopedRules):
+        elif rule.is_scope:
             yield ours, theirs, inside
-            yield from _scope(rule, ours, theirs, inside)
+            inner = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
+            if inner[0] is not None and inner[1] is not None:
+                below = rule.inner_place("spoke", places[0]), rule.inner_place("hub", places[1])
+                yield from _same(rule.contained, inner[0], inner[1], below)
 
 
 def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Schema, Schema] | None:
@@ -99,16 +102,6 @@ def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Schema, Schema] | Non
         return None
     ours, theirs = schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, parse(rule.hub[0]))
     return None if ours is None or theirs is None else (ours, theirs)
-
-
-def _scope(rule: ScopedRules, ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:
-    if rule.container == "object":
-        yield from _same(rule.rules, ours, theirs, places)
-        return
-    step = items_path if rule.container == "list" else values_path
-    inner = (ours.items, theirs.items) if rule.container == "list" else (ours.values, theirs.values)
-    if inner[0] is not None and inner[1] is not None:
-        yield from _same(rule.rules, inner[0], inner[1], (step(places[0]), step(places[1])))
 
 
 def _below(path: Path, claimed: set[Path], ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from restow.conversion.definition.advice import Spot, argument, literal
+from restow.conversion.definition.advice import Spot, literal
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.likely import Field, likely
 from restow.conversion.definition.suggestions import python_source
-from restow.conversion.model.fieldpath import Path
+from restow.conversion.model.fieldpath import Path, argument
 from restow.conversion.rules.model import End, Ends, Lens, Rule, ScopedRules, Side, opposite
 from restow.crds import Schema
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from restow.conversion.definition.advice import Around, argument
+from restow.conversion.definition.advice import Around
 from restow.conversion.definition.comparison import compare_types
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
 from restow.conversion.definition.required import (
@@ -28,7 +28,7 @@ from restow.conversion.definition.required import (
     requiring,
 )
 from restow.conversion.definition.shapes import check_scalar, check_standard
-from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.fieldpath import Path, argument, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import (
     Constant,

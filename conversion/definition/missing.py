@@ -17,16 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
-from restow.conversion.definition.advice import argument
 from restow.conversion.model.errors import Diagnostic
-from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.fieldpath import Path, argument, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, Waiver, opposite
+from restow.conversion.rules.model import SIDES, Rule, Side, opposite
 from restow.crds import Schema
-from restow.crds.paths import ROOT, items_path, values_path
+from restow.crds.paths import ROOT
 from restow.crds.schema import schema_at
 
-_SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
 _FIX_KEPT: Final = "Give the field a default in the schema, or let clients expect that it is missing"
 
 #: The object that rules apply to, on both sides: its schema, and the text of its path.
@@ -70,7 +68,7 @@ def _notes(kind: KindGraph, missing: _Missing, problem: str, fix: Callable[[Side
         versions: dict[Side, str] = {"spoke": spoke.version, "hub": kind.hub}
         root: _Scope = {"spoke": (spoke.schema, ROOT), "hub": (kind.hub_schema, ROOT)}
         for rules, scope in _scopes(spoke.rules, root):
-            for side in _SIDES if not kind.is_internal else _SIDES[:1]:
+            for side in SIDES if not kind.is_internal else SIDES[:1]:
                 for path, rule in missing(rules, scope, side):
                     place, said = shown(path, scope[side][1]), problem.format(rule=rule.label)
                     found.append(Diagnostic(title, versions[side], place, said, fix(side, path)))
@@ -80,22 +78,26 @@ def _notes(kind: KindGraph, missing: _Missing, problem: str, fix: Callable[[Side
 def _scopes(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Sequence[Rule], _Scope]]:
     yield rules, scope
     for rule in flattened(rules):
-        if isinstance(rule, ScopedRules):
-            yield from _scopes(rule.rules, {side: _entered(rule, side, *scope[side]) for side in _SIDES})
+        inside = {
+            side: (rule.inner_schema(side, scope[side][0]), rule.inner_place(side, scope[side][1])) for side in SIDES
+        }
+        yield from _scopes(rule.contained, inside) if rule.is_scope else ()
 
 
 def _kept(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
     schema, _ = scope[side]
     for rule in flattened(rules):
-        if schema is not None and isinstance(rule, Lens) and rule.on_error == "keep":
+        if schema is not None and rule.is_opaque and rule.keeps:
             yield from ((path, rule) for path in map(parse, rule.claims(side)) if is_required(schema, path))
 
 
 def _made(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
     (schema, _), (source, _) = scope[side], scope[opposite(side)]
     if schema is not None and source is not None:
-        answered = [parse(text) for rule in rules if isinstance(rule, Waiver) for text in getattr(rule, side)]
-        yield from ((path, rule) for path, rule in left_out(rules, side, schema, source) if path not in answered)
+        answered = [rule.answers for rule in rules]
+        yield from (
+            (path, rule) for path, rule in left_out(rules, side, schema, source) if (side, path) not in answered
+        )
 
 
 def left_out(rules: Sequence[Rule], side: Side, schema: Schema, source: Schema) -> Iterator[tuple[Path, Rule]]:
@@ -118,18 +120,6 @@ def left_out(rules: Sequence[Rule], side: Side, schema: Schema, source: Schema) 
 def _has_around(source: Schema, around: Path, path: Path) -> bool:
     """Return whether every object that has a value at a path also has an object at another path."""
     return starts_with(path, around) or all(is_always(source, around[:end]) for end in beyond(around, path[:-1]))
-
-
-def _entered(rule: ScopedRules, side: Side, schema: Schema | None, around: str) -> tuple[Schema | None, str]:
-    path = parse(rule.claims(side)[0])
-    inner, place = schema_at(schema, path), shown(path, around)
-    match rule.container:
-        case "list":
-            return inner and inner.items, items_path(place)
-        case "map":
-            return inner and inner.values, values_path(place)
-        case _:
-            return inner, place
 
 
 def is_required(schema: Schema, path: Path) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import Path, parse, starts_with
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Default, Move, Rule, ScopedRules
+from restow.conversion.rules.model import Rule
 from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
@@ -93,18 +93,17 @@ def _in_scope(rules: Sequence[Rule], pair: _Pair) -> Iterator[_Pair]:
     every = tuple(flattened(rules))
     yield from _unclaimed(every, pair, ())
     for rule in every:
-        if not isinstance(rule, Move | Default | ScopedRules):
+        if not rule.passes and not rule.is_scope:
             continue
         below = pair.at(parse(rule.spoke[0]), parse(rule.hub[0]))
         if below is None or ANY in (below.spoke, below.hub):  # inside of an opaque field that a rule enters
             continue
-        if not isinstance(rule, ScopedRules):
+        spoke, hub = rule.inner_schema("spoke", pair.spoke), rule.inner_schema("hub", pair.hub)
+        if rule.passes:
             yield from _whole(below)
-            continue
-        if rule.container != "object":
-            below = below.items if rule.container == "list" else below.values
-        if below is not None:
-            yield from _in_scope(rule.rules, below)
+        elif spoke is not None and hub is not None:
+            places = rule.inner_place("spoke", pair.path), rule.inner_place("hub", pair.hub_path)
+            yield from _in_scope(rule.contained, _Pair(spoke, hub, *places))
 
 
 def _unclaimed(rules: Sequence[Rule], pair: _Pair, path: Path) -> Iterator[_Pair]:

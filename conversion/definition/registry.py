@@ -37,14 +37,10 @@ from restow.conversion.model.errors import DefinitionError, Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.kindwide import Keyless, with_on_error
-from restow.conversion.rules.model import Constant, Default, Lens, Move, OnError, Private, Rule, ScopedRules, Standard
+from restow.conversion.rules.model import ANY_NODE, Node, OnError, Rule
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema, Version
 from restow.crds.paths import ROOT
-
-Node = dict[str, Any]
-
-_ANY: Final[Node] = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def derived_hub(spokes: Iterable[tuple[Sequence[Rule], Node]]) -> Node:
@@ -59,87 +55,24 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
     node = copy.deepcopy(node)
     always = tuple(flattened(rules))
     for rule in always:
-        if isinstance(rule, Default) and rule.is_layered and rule.omitted_in == "hub":
-            _loosen(node, parse(rule.spoke[0]))
+        if rule.answers is not None and rule.filled_in == "spoke" and rule.hub:
+            _loosen(node, rule.answers[1])
     claimed = dict.fromkeys(text for rule in always for text in rule.claims("spoke"))
     taken = {text: _take(node, parse(text)) for text in claimed}
     for rule in always:
         spoke = rule.claims("spoke")
+        sources = [taken[text][0] for text in spoke]
         for index, text in enumerate(rule.claims("hub")):
             place = spoke[index] if index < len(spoke) else ""
-            source, required = taken.get(place, (None, False))
+            required = taken[place][1] if place else False
             kept = required and rule.always_gives and parse(place)[:-1] == parse(text)[:-1]
-            filled = isinstance(rule, Constant | Default) and rule.filled_in == "hub"
-            image = _image(rule, source)
-            if isinstance(rule, Lens) and rule.standard is not None:
-                image = _standard_image(rule.standard, index, [taken[claim][0] for claim in rule.spoke])
             is_always = any(rule is each for each in rules)  # and not only in one branch
-            _put(node, parse(text), image, required=is_always and (kept or filled))
+            image = rule.image(index, sources, _lifted)
+            _put(node, parse(text), image, required=is_always and (kept or rule.filled_in == "hub"))
     for rule in rules:
-        if isinstance(rule, Constant | Default) and rule.is_layered and rule.filled_in == "hub":
-            _require(node, parse(rule.hub[0]))
+        if rule.answers is not None and rule.filled_in == "hub":
+            _require(node, rule.answers[1])
     return node
-
-
-def _standard_image(standard: Standard, index: int, sources: Sequence[Node | None]) -> Node:
-    images = standard.shapes["hub"] if standard.image is None else standard.image(sources)
-    return dict(images[index]) or dict(_ANY)
-
-
-def _image(rule: Rule, source: Node | None) -> Node:
-    if source is None or isinstance(rule, Constant | Private):
-        return dict(_ANY)
-    match rule:
-        case Move() | Default():
-            return source
-        case Lens() if rule.tables is not None:
-            enum = source.get("enum")
-            known = [*rule.tables["up"].values(), *rule.tables["down"]]
-            if source.get("type") != (kind := _json_type(known)):
-                return dict(_ANY) if kind is None else {"type": kind, "enum": list(dict.fromkeys(known))}
-            return source if enum is None else {**source, "enum": list(dict.fromkeys(known))}
-        case Lens() if rule.singleton == "hub":
-            return {"type": "array", "items": source}
-        case Lens() if rule.singleton == "spoke":
-            return dict(source.get("items") or _ANY)
-        case ScopedRules():
-            return _scope_image(rule, source)
-        case _:
-            return dict(_ANY)
-
-
-def _json_type(values: Sequence[Any]) -> str | None:
-    """Return the schema type of these scalars, None if there is more than one."""
-    types = {_JSON_TYPES.get(type(value)) for value in values}
-    return types.pop() if len(types) == 1 else None
-
-
-_JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
-
-
-def _scope_image(rule: ScopedRules, source: Node) -> Node:
-    if rule.container == "object":
-        return _lifted(source, _entered(rule, source))
-    below = "items" if rule.container == "list" else "additionalProperties"
-    inner = source.get(below) or _ANY
-    image = {**source, below: _lifted(inner, _entered(rule, inner))}
-    keys = "x-kubernetes-list-map-keys"
-    if keys in source:
-        renamed = {inner.spoke[0]: inner.hub[0] for inner in rule.rules if isinstance(inner, Move)}
-        image[keys] = [renamed.get(key, key) for key in source[keys]]
-    return image
-
-
-def _entered(rule: ScopedRules, node: Node) -> tuple[Rule, ...]:
-    """Return the inner rules, and those that apply again where the node describes something."""
-    again = (each for each in rule.recursions if _described(node, parse(each.spoke[0])))
-    return (*rule.rules, *again)
-
-
-def _described(node: Node, path: Path) -> bool:
-    for name in path:
-        node = (node.get("properties") or {}).get(name) or {}
-    return bool(node)
 
 
 def _take(node: Node, path: Path) -> tuple[Node | None, bool]:
@@ -176,7 +109,7 @@ def _put(node: Node, path: Path, image: Node, *, required: bool) -> None:
     if _is_opaque(node):
         return
     fields = node.setdefault("properties", {})
-    fields[path[-1]] = image if fields.get(path[-1], image) == image else dict(_ANY)  # two branches may differ
+    fields[path[-1]] = image if fields.get(path[-1], image) == image else dict(ANY_NODE)  # two branches may differ
     if required:
         node["required"] = [*(node.get("required") or []), path[-1]]
 
@@ -188,9 +121,9 @@ def _is_opaque(node: Node) -> bool:
 
 def _merged(left: Node, right: Node) -> Node:
     """Return a node with the fields of both that requires what both require; each fills in what the other lacks."""
-    if not left or left == _ANY:
+    if not left or left == ANY_NODE:
         return right
-    if not right or right == _ANY:
+    if not right or right == ANY_NODE:
         return left
     merged = {**right, **left}
     merged.pop("enum", None)

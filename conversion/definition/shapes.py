@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from restow.conversion.definition.advice import Spot, argument
+from restow.conversion.definition.advice import Spot
 from restow.conversion.definition.diagnostics import DiagnosticCollector
-from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.model.fieldpath import Path, argument, parse
 from restow.conversion.rules.model import End, Ends, Lens, Shape, Side
 from restow.crds import Schema
 from restow.crds.schema import schema_at

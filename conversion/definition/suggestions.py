@@ -18,7 +18,7 @@ from restow.conversion.definition.likely import Field, Likely, likely
 from restow.conversion.definition.names import means_another
 from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Rule, ScopedRules, Side
+from restow.conversion.rules.model import Rule, Side
 from restow.crds import Crd, Schema
 
 #: Rules between two units: the names differ by more than their spelling, and the rule makes this visible.
@@ -62,21 +62,11 @@ def _in_scope(rules: Sequence[Rule], spoke: Schema, hub: Schema, inside: str) ->
     for drafted in _pairs(ours, theirs):
         yield python_source(drafted), inside
     for rule in every:
-        if isinstance(rule, ScopedRules):
-            inner = tuple(_inner(rule, side, root) for side, root in (("spoke", spoke), ("hub", hub)))
-            if inner[0] is not None and inner[1] is not None:
-                yield from _in_scope(
-                    rule.rules, inner[0], inner[1], f"{inside} > {rule.label}" if inside else rule.label
-                )
-
-
-def _inner(rule: ScopedRules, side: str, root: Schema) -> Schema | None:
-    schema: Schema | None = root
-    for name in parse(rule.claims("spoke" if side == "spoke" else "hub")[0]):
-        schema = None if schema is None else schema.field(name)
-    if schema is None or rule.container == "object":
-        return schema
-    return schema.items if rule.container == "list" else schema.values
+        inner = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
+        if rule.is_scope and inner[0] is not None and inner[1] is not None:
+            yield from _in_scope(
+                rule.contained, inner[0], inner[1], f"{inside} > {rule.label}" if inside else rule.label
+            )
 
 
 def _only_here(

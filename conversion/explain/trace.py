@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from restow.conversion.compile.layers import filled_path
-from restow.conversion.compile.lens import dig, forgets, placed
+from restow.conversion.compile.lens import placed
 from restow.conversion.compile.route import Leg
 from restow.conversion.explain.itempairs import ContainerPair, ItemPair, item_pairs
 from restow.conversion.explain.model import (
@@ -26,17 +25,13 @@ from restow.conversion.explain.model import (
     leaves,
 )
 from restow.conversion.model.errors import ValueBeyondLimits
-from restow.conversion.model.fieldpath import Path, Steps, parse, shown, starts_with, value_at
+from restow.conversion.model.fieldpath import Path, Steps, dig, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.branches import Union, branched, flattened
 from restow.conversion.rules.model import (
     FROM_ROOT,
-    Constant,
-    Default,
+    SIDES,
     Direction,
-    Lens,
-    Move,
-    Private,
     Rule,
     ScopedRules,
     Side,
@@ -160,9 +155,8 @@ class _Scope:
 
     def _layered(self, side: Side, path: Path, value: Any) -> Rule | None:
         for rule in self.rules:
-            if not isinstance(rule, Constant | Default) or not rule.is_layered or rule.filled_in != side:
-                continue
-            if filled_path(rule) == path and same(rule.value, value):
+            _, filled = rule.fills(side) or ((), ABSENT)
+            if filled is not ABSENT and rule.answers == (side, path) and same(filled, value):
                 return rule
         return None
 
@@ -245,28 +239,26 @@ class _Tracer:
     def _put(self, scope: _Scope, rule: Rule, path: Path, value: Any) -> None:
         filler = scope.filler(path, value)
         if filler is not None and not scope.taken(rule):
-            self.found.links[scope.to + path] = FieldLink(None, opaque=isinstance(rule, Lens))
+            self.found.links[scope.to + path] = FieldLink(None, opaque=rule.is_opaque)
             self._made(scope, scope.to + path, value, LeafOrigin(OriginKind.DEFAULT, (), (scope.label(filler),)))
             return
         label, sources = scope.label(rule), tuple(scope.at + each for each in scope.taken(rule))
         place, source = scope.to + path, sources[0] if sources else None
-        self.found.links[place] = FieldLink(source, opaque=isinstance(rule, Lens))
+        self.found.links[place] = FieldLink(source, opaque=rule.is_opaque)
         without_stash = same(dig(scope.plain, path), value)
-        match rule:
-            case ScopedRules():
-                self._repeated(scope, rule, place, value)
-            case Lens():
-                how = OriginKind.COMPUTED if without_stash else OriginKind.STASH
-                found = dict.fromkeys((*sources, *_reads(scope, rule, self.root)))
-                self._made(scope, place, value, LeafOrigin(how, tuple(found), (label,)))
-            case Constant() if without_stash:
-                self._made(scope, place, value, LeafOrigin(OriginKind.CONSTANT, (), (label,)))
-            case Default() if without_stash and source is None:
-                self._made(scope, place, value, LeafOrigin(OriginKind.DEFAULT, (), (label,)))
-            case Move() | Default() if without_stash and source is not None:
-                self._carried(scope, place, value, source, label)
-            case _:
-                self._made(scope, place, value, LeafOrigin(OriginKind.STASH, sources, (label,)))
+        if isinstance(rule, ScopedRules):
+            self._repeated(scope, rule, place, value)
+        elif rule.is_opaque:
+            how = OriginKind.COMPUTED if without_stash else OriginKind.STASH
+            found = dict.fromkeys((*sources, *_reads(scope, rule, self.root)))
+            self._made(scope, place, value, LeafOrigin(how, tuple(found), (label,)))
+        elif without_stash and rule.passes and source is not None:
+            self._carried(scope, place, value, source, label)
+        elif without_stash and rule.filled_in is not None:
+            how = OriginKind.DEFAULT if rule.passes else OriginKind.CONSTANT
+            self._made(scope, place, value, LeafOrigin(how, (), (label,)))
+        else:
+            self._made(scope, place, value, LeafOrigin(OriginKind.STASH, sources, (label,)))
 
     def _repeated(self, scope: _Scope, rule: ScopedRules, place: Steps, value: Any) -> None:
         label, sides = scope.label(rule), scope.sides(rule)
@@ -363,36 +355,27 @@ class _Tracer:
         if omitter is not None and address not in (scope.lost or ()) and not scope.given(rule):
             self._ends(place, value, LeafEnding.IMPLIED, scope.label(omitter))
             return
-        match rule:
-            case ScopedRules() | Move():
-                return
-            case Private() if rule.acknowledge is not None:
-                self._ends(place, value, LeafEnding.DROPPED, label, reason=rule.acknowledge)
-            case Private():
-                self._stashed(scope, path, value, label, address)
-            case Lens() if self._is_forgotten(scope, rule):
-                self._ends(place, value, LeafEnding.DROPPED, label, reason=rule.acknowledge or "")
-            case Lens():
-                first = next(claim for claim, owner in scope.takes.items() if owner is rule)
-                if scope.lost and shown(first) in scope.lost:
-                    self._stashed(scope, path, value, label, shown(first))
-            case _ if scope.lost and address in scope.lost:
-                self._stashed(scope, path, value, label, address)
-            case Constant():
-                self._ends(place, value, LeafEnding.IMPLIED, label)
-            case Default():
-                (put,) = (claim for claim, owner in scope.puts.items() if owner is rule)
-                if dig(scope.target, put) is ABSENT:
-                    self._ends(place, value, LeafEnding.IMPLIED, label)
+        if rule.is_scope or rule.moves:
+            return
+        if rule.drops or self._is_forgotten(scope, rule):
+            self._ends(place, value, LeafEnding.DROPPED, label, reason=rule.reason)
+        elif rule.is_opaque:
+            first = next(claim for claim, owner in scope.takes.items() if owner is rule)
+            if scope.lost and shown(first) in scope.lost:
+                self._stashed(scope, path, value, label, shown(first))
+        elif rule.filled_in is None or (scope.lost and address in scope.lost):
+            self._stashed(scope, path, value, label, address)
+        elif not scope.given(rule):
+            self._ends(place, value, LeafEnding.IMPLIED, label)
 
-    def _is_forgotten(self, scope: _Scope, rule: Lens) -> bool:
+    def _is_forgotten(self, scope: _Scope, rule: Rule) -> bool:
         """Return whether a rule drops a value of the spoke; only this check calls the author's functions again."""
-        if rule.forget is None or scope.direction == "down":
+        if not rule.may_forget or scope.direction == "down":
             return False
         first = next(claim for claim, owner in scope.takes.items() if owner is rule)
         if scope.lost and shown(first) in scope.lost:
             return False
-        return forgets(rule, scope.source, self.root)
+        return rule.forgets(scope.source, self.root)
 
     def _stashed(self, scope: _Scope, path: Steps, value: Any, label: str, address: str) -> None:
         where = f"{self.version} {scope.address(address)}"
@@ -430,8 +413,7 @@ def _converted_paths(union: Union) -> Iterator[Path]:
     """Yield the paths, of either version, at which the branches of a union convert something."""
     for rule in flattened((*union.branches, *union.rest)):
         yield from (*claimed_paths(rule, "spoke"), *claimed_paths(rule, "hub"))
-        if isinstance(rule, Constant | Default):
-            yield filled_path(rule)
+        yield from (filled[0] for side in SIDES if (filled := rule.fills(side)) is not None)
 
 
 def _hides(scope: _Scope, rule: ScopedRules, item: Any, root: Json) -> bool:
@@ -463,8 +445,7 @@ def _places(reads: Sequence[str], at_scope: Steps, items: Items, root: Json) -> 
             yield text, at_scope + parse(text)
 
 
-def _reads(scope: _Scope, rule: Lens, root: Json) -> tuple[Steps, ...]:
+def _reads(scope: _Scope, rule: Rule, root: Json) -> tuple[Steps, ...]:
     """Return the further fields that the function of a lens received."""
-    reads = rule.reads if scope.direction == "down" else rule.constant_reads
-    places = _places(reads, scope.at, scope.items, root)
+    places = _places(rule.reads_going(scope.direction), scope.at, scope.items, root)
     return tuple(place for _, place in places if value_at(root, place) is not ABSENT)

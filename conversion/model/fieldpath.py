@@ -71,6 +71,11 @@ def shown(path: Path, parent: str = ROOT) -> str:
     return parent
 
 
+def argument(path: Path) -> str:
+    """Return a path as an argument of a rule, with quotes."""
+    return json.dumps(shown(path).removeprefix("."), ensure_ascii=False)
+
+
 def pointer(steps: Iterable[str | int]) -> str:
     """Return the JSON pointer of the steps: ``/spec/versions/3``."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
@@ -98,6 +103,15 @@ def value_at(value: Any, steps: Steps) -> Any:
             value = value.get(step, ABSENT) if isinstance(value, dict) else ABSENT
         else:
             value = value[step] if isinstance(value, list) and step < len(value) else ABSENT
+    return value
+
+
+def dig(value: Any, path: Path) -> Any:
+    """Return the value at ``path``, ABSENT if there is none; a path leads into no list."""
+    for name in path:
+        if not isinstance(value, dict):
+            return ABSENT
+        value = value.get(name, ABSENT)
     return value
 
 

@@ -14,13 +14,13 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import Json
-from restow.conversion.rules.model import Rule, Side, claimed_paths
+from restow.conversion.rules.model import Defect, Rule, Side, Surroundings, claimed_paths, ungrouped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +56,47 @@ class When(Rule):
         """
         return self.place["spoke"] if self.values is None else str(self.values["spoke"][0])
 
+    def named(self, side: Side) -> tuple[str, ...]:
+        """Return the path of the discriminator."""
+        return tuple(filter(None, (self.place[side],)))
+
     @property
     def contained(self) -> tuple[Rule, ...]:
         """The rules of the branch."""
         return self.rules
+
+    def with_contained(self, rules: tuple[Rule, ...]) -> Rule:
+        """Return the branch with other rules."""
+        return replace(self, rules=rules)
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether the rules inside apply to the same object: always."""
+        return True
+
+    def obeyed(self) -> Iterator[Rule]:
+        """Yield the rules of the branch."""
+        return flattened(ungrouped(self.rules))
+
+    def inside(self, around: Surroundings, number: int) -> Surroundings:
+        """Return the surroundings of the branch's rules."""
+        union = None if self.values is None else self.place["spoke"]
+        return replace(around, branches={**around.branches, (len(around.branches), union): number})
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
+        """Yield why the branch of an object cannot be decided."""
+        values = (self.values or {}).get("spoke")
+        problem, fix = "", 'Give field= and equals=, or has=: when([…], field="spec.type", equals="S3")'
+        if self.has_both:
+            problem = "has field= and has=, so that two conditions decide one branch"
+        elif not self.place["spoke"]:
+            problem = "has neither field= nor has=, so that nothing decides the branch"
+        elif values == ():
+            problem = "has no value in equals="
+        elif not all(isinstance(each, str | int | float | None) for each in values or ()):
+            problem, fix = "has a value in equals= that is no scalar", "Give texts, numbers, booleans or null"
+        if problem:
+            yield Defect(f"{self.label} {problem}", fix, is_fatal=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +194,22 @@ def _is_one_union(left: When, right: When) -> bool:
 def flattened(rules: Sequence[Rule]) -> Iterator[Rule]:
     """Yield every rule that some object of the scope has to obey; the rules of all branches replace ``when``."""
     for rule in rules:
-        if isinstance(rule, When):
-            yield from flattened(rule.rules)
-        else:
-            yield rule
+        yield from rule.obeyed()
+
+
+def in_force(rules: Sequence[Rule], obj: Any, side: Side) -> Sequence[Rule]:
+    """Return the rules that apply to an object of that side: from each union, those of its branch."""
+    scope = branched(rules)
+    chosen = (union.rules(union.decider(side)(obj)) for union in scope.unions)
+    return [*scope.plain, *(rule for each in chosen for rule in in_force(each, obj, side))]
+
+
+def applied(obj: Any, rules: Sequence[Rule], side: Side) -> Iterator[tuple[Any, Rule]]:
+    """Yield the rules that apply to an object of that side or to a part of it, each with the object or part."""
+    for rule in in_force(rules, obj, side):
+        yield obj, rule
+        for each in rule.contents(obj, side):
+            yield from applied(each, rule.inner, side)
 
 
 def discriminators(rules: Sequence[Rule]) -> Iterator[str]:

@@ -19,9 +19,8 @@ from functools import cache
 from typing import Final
 
 from restow.conversion.model.fieldpath import parse, shown
-from restow.conversion.rules.branches import When
 from restow.conversion.rules.cel import CelFunction
-from restow.conversion.rules.model import Lens, OnError, Rule, ScopedRules, inside_path
+from restow.conversion.rules.model import OnError, Rule, ScopedRules, everywhere
 from restow.crds.paths import ROOT
 
 _WILD: Final = re.compile(r"(\*\*|\*)")
@@ -56,47 +55,27 @@ def _pattern(text: str) -> re.Pattern[str]:
 def lists_of(rules: Sequence[Rule], around: str = ROOT) -> Iterable[tuple[str, ScopedRules]]:
     """Yield the rules of lists, to any depth, each with the path of its list in the hub."""
     for rule in rules:
-        if isinstance(rule, When):
-            yield from lists_of(rule.rules, around)
-        elif isinstance(rule, ScopedRules):
-            place = shown(parse(rule.hub[0]), around)
-            if rule.container == "list":
-                yield place, rule
-            yield from lists_of(rule.rules, inside_path(rule.container, place))
+        inside = rule.inner_place("hub", around)
+        if isinstance(rule, ScopedRules) and rule.container == "list":
+            yield shown(parse(rule.hub[0]), around), rule
+        yield from lists_of(rule.contained, inside)
 
 
 def with_keyless(rules: Sequence[Rule], reasons: dict[str, str], around: str = ROOT) -> tuple[Rule, ...]:
     """Return the rules; those of lists get the reasons that ``reasons`` holds by the lists' paths in the hub."""
 
     def completed(rule: Rule) -> Rule:
-        if isinstance(rule, When):
-            return replace(rule, rules=with_keyless(rule.rules, reasons, around))
-        if not isinstance(rule, ScopedRules):
-            return rule
-        place = shown(parse(rule.hub[0]), around)
-        inner = with_keyless(rule.rules, reasons, inside_path(rule.container, place))
-        own = rule.container == "list" and rule.acknowledge is None and not rule.keys
-        return replace(rule, rules=inner, acknowledge=reasons.get(place) if own else rule.acknowledge)
+        inside = rule.inner_place("hub", around)
+        if isinstance(rule, ScopedRules) and rule.is_keyless and rule.acknowledge is None:
+            rule = replace(rule, acknowledge=reasons.get(shown(parse(rule.hub[0]), around)))
+        return rule.with_contained(with_keyless(rule.contained, reasons, inside))
 
     return tuple(map(completed, rules))
 
 
 def with_on_error(rules: Sequence[Rule], on_error: OnError) -> tuple[Rule, ...]:
     """Return the rules with ``on_error`` filled in where they leave it open; ``keep`` only where a rule can fail."""
-    return tuple(_decided(rule, on_error) for rule in rules)
-
-
-def _decided(rule: Rule, on_error: OnError) -> Rule:
-    match rule:
-        case When():
-            return replace(rule, rules=with_on_error(rule.rules, on_error))
-        case Lens():
-            return replace(rule, on_error=(rule.on_error or on_error) if rule.can_fail else "fail")
-        case ScopedRules():
-            own = (rule.on_error or on_error) if rule.can_fail else "fail"
-            return replace(rule, on_error=own, rules=with_on_error(rule.rules, on_error))
-        case _:
-            return rule
+    return tuple(rule.decided(on_error).with_contained(with_on_error(rule.contained, on_error)) for rule in rules)
 
 
 def has_limits(rule: Rule) -> bool:
@@ -107,30 +86,14 @@ def has_limits(rule: Rule) -> bool:
 
 def any_has_limits(rules: Sequence[Rule]) -> bool:
     """Return whether one of the rules has an expression, to any depth."""
-    return any(has_limits(rule) or any_has_limits(rule.contained) for rule in rules)
+    return any(map(has_limits, everywhere(rules)))
 
 
 def may_be_costly(rules: Sequence[Rule]) -> bool:
     """Return whether the conversion of one small object may take long: by functions of an author, or by a pattern."""
-    return any(rule.can_fail or rule.name == _MATCHING or may_be_costly(rule.contained) for rule in rules)
-
-
-def failing_labels(rule: Rule) -> Iterator[str]:
-    """Yield the names of a rule in failures: its label, and for ``each`` the function that raised."""
-    if not isinstance(rule, ScopedRules):
-        yield rule.label
-        return
-    if rule.recurse:
-        yield rule.label
-    if rule.hide is not None:
-        yield f"{rule.label} hide"
-    if rule.merge is not None:
-        yield f"{rule.label} merge"
+    return any(rule.can_fail or rule.name == _MATCHING for rule in everywhere(rules))
 
 
 def keeping(rules: Sequence[Rule]) -> Iterator[Rule]:
     """Yield the rules that keep what they cannot convert, to any depth."""
-    for rule in rules:
-        if rule.keeps:
-            yield rule
-        yield from keeping(rule.contained)
+    return (rule for rule in everywhere(rules) if rule.keeps)

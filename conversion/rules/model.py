@@ -15,12 +15,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import wraps
 from inspect import signature
-from typing import Any, Final, Literal, ParamSpec, Protocol
+from typing import Any, Final, Literal, ParamSpec, Protocol, get_args
 
-from restow.conversion.model.fieldpath import Path, PathError, parse
-from restow.conversion.model.values import ABSENT
+from restow.conversion.model.fieldpath import Path, PathError, argument, dig, parse, shown, starts_with
+from restow.conversion.model.values import ABSENT, is_json, same
+from restow.conversion.rules.cel import CelFunction
 from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
+from restow.crds.schema import schema_at
 
 Side = Literal["spoke", "hub"]
 Direction = Literal["up", "down"]
@@ -35,6 +37,12 @@ Packing = Literal["value", "leaves", "tree"]
 Container = Literal["list", "map", "object"]
 
 Function = Callable[..., Any]
+
+#: A node of a schema. One that describes nothing is ``ANY_NODE``.
+Node = dict[str, Any]
+ANY_NODE: Final[Node] = {"x-kubernetes-preserve-unknown-fields": True}
+
+SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
 
 
 def opposite(side: Side) -> Side:
@@ -52,6 +60,31 @@ class Loss(StrEnum):
     """The data is dropped on purpose."""
     WAIVED = "waived"
     """Nothing is lost; the result may lack a required field, on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """What is wrong with a rule by itself: the problem, the remedy, and the field at which it is reported.
+
+    ``is_inside``: the place is the content of the container at ``path``. ``is_fatal``: no other check can use the rule.
+    """
+
+    problem: str
+    fix: str
+    side: Side = "spoke"
+    path: Path = ()
+    is_inside: bool = False
+    is_fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is around a rule: its spoke, the number of lists, whether rules apply again, each union with its branch."""
+
+    spoke: str
+    lists: int = 0
+    is_again: bool = False
+    branches: Mapping[Any, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +109,192 @@ class Rule:
         """Return the paths of that side which the rule reads and writes."""
         return self.spoke if side == "spoke" else self.hub
 
+    def named(self, side: Side) -> tuple[str, ...]:
+        """Return the paths of that side that the author gave."""
+        return self.spoke if side == "spoke" else self.hub
+
     @property
     def contained(self) -> tuple[Rule, ...]:
         """The rules that this rule applies to an object, an item, a value or a branch."""
+        return ()
+
+    def with_contained(self, rules: tuple[Rule, ...]) -> Rule:  # noqa: ARG002 most rules contain none
+        """Return the rule with other rules inside."""
+        return self
+
+    @property
+    def recursions(self) -> tuple[Rule, ...]:
+        """This rule at the places where it applies again, one level further in."""
+        return ()
+
+    @property
+    def inner(self) -> tuple[Rule, ...]:
+        """All rules that apply inside. With recursion they have no end: use them only to walk over data."""
+        return (*self.contained, *self.recursions)
+
+    def without_recursion(self) -> Rule:
+        """Return the rule for one level."""
+        return self
+
+    def contents(self, obj: Any, side: Side) -> Iterable[Any]:  # noqa: ARG002 see ``contained``
+        """Return what the rules inside apply to, in an object of that side."""
+        return ()
+
+    def paired(self, one: Any, other: Any, change: Callable[[Any, Any], Any]) -> Any:  # noqa: ARG002
+        """Return ``other``, a value of the field, with what the rules inside apply to changed pair by pair."""
+        return other
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the rules inside apply to several objects: the items of a list, or the values of a map."""
+        return False
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether the rules inside apply to the same object, if it is in a branch."""
+        return False
+
+    def obeyed(self) -> Iterator[Rule]:
+        """Yield what some object of the scope has to obey: this rule, or the rules of a branch."""
+        yield self
+
+    def inside(self, around: Surroundings, number: int) -> Surroundings:  # noqa: ARG002 see ``contained``
+        """Return the surroundings of the rules inside; ``number`` distinguishes the rules of a scope."""
+        return around
+
+    def inner_place(self, side: Side, around: str) -> str:  # noqa: ARG002 see ``contained``
+        """Return the path, as ``restow.crds`` writes it, that the rules inside apply to."""
+        return around
+
+    def inner_schema(self, side: Side, schema: Schema | None) -> Schema | None:  # noqa: ARG002 see ``contained``
+        """Return the schema of what the rules inside apply to; ``schema`` is that of the object around."""
+        return schema
+
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of a field of the hub, by its index, from the nodes of the spoke's fields.
+
+        ``lift`` returns the node that rules make of the node of an object.
+        """
+        return dict(ANY_NODE)
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002 its paths are all that can be wrong
+        """Yield the defects that the rule has whatever the schemas are; all its paths are parsed by then."""
+        yield from ()
+
+    def advice_inside(self, other: Rule, rest: Path) -> str:  # noqa: ARG002 only some rules share a field
+        """Return how another rule can convert the part ``rest`` of a field of this rule; empty if it cannot."""
+        return ""
+
+    def layered(self, rules: Sequence[Rule]) -> Rule:  # noqa: ARG002 only an implied field has layers
+        """Return the rule as it applies among all rules of its scope."""
+        return self
+
+    def decided(self, on_error: OnError) -> Rule:  # noqa: ARG002 most rules cannot fail
+        """Return the rule with ``on_error`` filled in where its author left it open; ``keep`` only if it can fail."""
+        return self
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The names of the rule in failures."""
+        return (self.label,)
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether the rules inside apply to the items of a list without keys."""
+        return False
+
+    def with_keys(self, hub: Schema | None) -> Rule:  # noqa: ARG002 only items have keys
+        """Return the rule with the list-map keys of the hub where its author left them out."""
+        return self
+
+    @property
+    def answers(self) -> tuple[Side, Path] | None:
+        """The field of which the rule only says what it means that it is missing."""
+        return None
+
+    @property
+    def filled_in(self) -> Side | None:
+        """The side on which the rule fills in a missing field."""
+        return None
+
+    def as_layer(self) -> Rule:
+        """Return the rule that alone fills in and omits the field; both sides have it at one path."""
+        return self
+
+    def fills(self, side: Side) -> tuple[Path, Any] | None:  # noqa: ARG002 see ``filled_in``
+        """Return the field of that side that the rule fills in where it is missing, and the value; None if none."""
+        return None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the value is the same in both versions, at another path."""
+        return False
+
+    @property
+    def passes(self) -> bool:
+        """Whether a value that both versions have is the same in both."""
+        return self.moves
+
+    @property
+    def is_scope(self) -> bool:
+        """Whether the rule applies others to the content of a field."""
+        return False
+
+    @property
+    def drops(self) -> bool:
+        """Whether the field of one version is dropped on purpose."""
+        return False
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether values of the spoke need not be restored."""
+        return False
+
+    def forgets(self, source: Any, root: Any) -> bool:  # noqa: ARG002 see ``may_forget``
+        """Return whether the rule drops a value of the spoke that it would not restore.
+
+        ``source`` is the object of the spoke that contains the fields of the rule, ``root`` the whole object.
+
+        Raises:
+            Exception: whatever the author's functions raise.
+        """
+        return False
+
+    def may_lose(self, direction: Direction) -> bool:  # noqa: ARG002 only functions may lose something unexpected
+        """Return whether the stash may have an entry of the rule in that direction."""
+        return True
+
+    @property
+    def judges(self) -> bool:
+        """Whether an author's function decides the result of an edit."""
+        return False
+
+    @property
+    def hides_items(self) -> bool:
+        """Whether an author's function hides items."""
+        return False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The further fields that the author names."""
+        return ()
+
+    def reads_going(self, direction: Direction) -> tuple[str, ...]:  # noqa: ARG002 only functions read
+        """Return the further fields that the functions get in that direction."""
+        return ()
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether functions make the value, so that no part of it corresponds to a part of another value."""
+        return False
+
+    @property
+    def is_made(self) -> bool:
+        """Whether functions make the value, and neither a table nor the list of one."""
+        return False
+
+    def may_be_empty(self, values: Sequence[Any], side: Side) -> Sequence[Any]:  # noqa: ARG002 most rules make none
+        """Return those of the rule's values on that side of which null, {} and [] may stand for another form."""
         return ()
 
     @property
@@ -140,11 +356,42 @@ def declared(constructor: Callable[_Parameters, Rule]) -> Callable[_Parameters, 
 class Move(Rule):
     """The same value at another path."""
 
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of the spoke's field."""
+        source = sources[index]
+        return dict(ANY_NODE) if source is None else source
+
+    @property
+    def moves(self) -> bool:
+        """Whether the value is the same in both versions: always."""
+        return True
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
+        """Yield that a new name is in another object."""
+        spoke, hub = parse(self.spoke[0]), parse(self.hub[0])
+        if self.name == "rename" and spoke[:-1] != hub[:-1]:
+            fix = f"Use rules.move({argument(spoke)}, {argument(hub)})"
+            yield Defect(f"{self.label} names another object", fix, path=spoke)
+
+    def advice_inside(self, other: Rule, rest: Path) -> str:
+        """Return a default with both paths, or the rule that moves the object and takes rules for its fields."""
+        if not rest:
+            return ""
+        spoke, hub = parse(self.spoke[0]), parse(self.hub[0])
+        if other.name == "default":
+            paths = [argument((*path, *rest)) for path in (spoke, hub)]
+            return f"Write rules.default({paths[0]}, …, hub={paths[1]}), since {self.label} moves the field"
+        moved_as = f"rules.inside({argument(spoke)}, […], hub={argument(hub)})"
+        return f"Write {moved_as} instead of {self.label}, and in it {other.label} with paths from there on"
+
     @property
     def always_gives(self) -> bool:
         """Whether the hub gets the value: always."""
         return True
 
+
+#: Returns the node that rules make of the node of an object.
+Lift = Callable[[Node, Sequence[Rule]], Node]
 
 #: A schema node with only what a rule needs of a field: its ``type``, and the content of a list or map.
 Shape = Mapping[str, Any]
@@ -277,6 +524,85 @@ class Lens(Rule):
     standard: Standard | None = None
     defects: tuple[tuple[str, str], ...] = ()
 
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node that restow's own functions make; an author's may return anything."""
+        if self.standard is not None:
+            images = self.standard.shapes["hub"] if self.standard.image is None else self.standard.image(sources)
+            return dict(images[index]) or dict(ANY_NODE)
+        source = sources[index] if index < len(sources) else None
+        if source is None:
+            return dict(ANY_NODE)
+        if self.tables is not None:
+            return _table_image([*self.tables["up"].values(), *self.tables["down"]], source)
+        if self.singleton == "hub":
+            return {"type": "array", "items": source}
+        return dict((source.get("items") if self.singleton else None) or ANY_NODE)
+
+    def decided(self, on_error: OnError) -> Rule:
+        """Return the rule with ``on_error`` filled in; restow's own functions never fail."""
+        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether the author says which values need not be restored."""
+        return self.forget is not None
+
+    def forgets(self, source: Any, root: Any) -> bool:
+        """Return whether the author's function says so, and the value would not come back."""
+        if self.forget is None:
+            return False
+        value = self._packed(source)
+        reads = [dig(root, read_steps(text)[0]) for text in self.constant_reads]
+        if value is ABSENT or not self.forget(value, *reads):
+            return False
+        target = self.up(value, *reads)
+        back = ABSENT if target is ABSENT or target == {} else self.inverse_of_up(target, *reads)
+        return not same(ABSENT if self.spoke_packing != "value" and back == {} else back, value)
+
+    def _packed(self, source: Any) -> Any:
+        """Return the argument of ``forget``, which is a value or a group: ``rules.functions`` takes none."""
+        values = [dig(source, parse(text)) for text in self.spoke]
+        if self.spoke_packing == "value":
+            return values[0]
+        present = zip(self.spoke, values, strict=True)
+        return {text: value for text, value in present if value is not ABSENT} or ABSENT
+
+    @property
+    def inverse_of_up(self) -> Function:
+        """The function going down with the reads of going up, for an object without anything else to read."""
+        return self._down_with_nothing if self.reads_hub else self.down
+
+    def _down_with_nothing(self, value: Any, *metadata: Any) -> Any:
+        known = dict(zip(self.constant_reads, metadata, strict=True))
+        return self.down(value, *(known.get(text, ABSENT) for text in self.reads))
+
+    @property
+    def judges(self) -> bool:
+        """Whether an author's function decides edits: restow's own keep what is shown as edited."""
+        return self.merge is not None and not self.is_known
+
+    def reads_going(self, direction: Direction) -> tuple[str, ...]:
+        """Return the reads; going up only those of metadata."""
+        return self.reads if direction == "down" else self.constant_reads
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether functions make the value: always."""
+        return True
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the functions do more than to look up a table, or to make a list of one."""
+        return self.tables is None and self.singleton is None
+
+    def may_be_empty(self, values: Sequence[Any], side: Side) -> Sequence[Any]:
+        """Return the empty values that restow's own functions made, such as of a text, and all further copies."""
+        if self.standard is None:
+            return ()
+        if self.standard.repeats == side:
+            return [each for each in values[1:] if each is not ABSENT]
+        return [each for each in values if each in ({}, [])]
+
     def packing(self, side: Side) -> Packing:
         """Return the form in which the functions take and return the values of that side."""
         return self.spoke_packing if side == "spoke" else self.hub_packing
@@ -285,6 +611,38 @@ class Lens(Rule):
     def constant_reads(self) -> tuple[str, ...]:
         """The reads that all functions get: fields of metadata that are the same in both versions."""
         return tuple(text for text in self.reads if is_constant_read(text))
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:
+        """Yield the defects of the functions, the paths, the declared losses and the reads."""
+        yield from _check_functions(self, up=self.up, down=self.down, merge=self.merge, forget=self.forget)
+        if self.loses not in get_args(Loses):
+            fix = f"Say one of {', '.join(map(repr, get_args(Loses)))}"
+            yield Defect(f"{self.label} has loses={self.loses!r}", fix)
+        for problem, fix in self.defects:
+            yield Defect(f"{self.label} {problem}", fix, is_fatal=True)
+        if self.defects:
+            return
+        if not self.spoke or not self.hub:
+            fix = "Use rules.stash or rules.drop"
+            yield Defect(f"{self.label} claims nothing on one side", fix, is_fatal=True)
+            return
+        if self.reads_hub and self.loses not in ("down", "both"):
+            problem = f"{self.label} reads other fields, so its inverse cannot check it going up"
+            yield Defect(problem, 'Say loses="down"')
+        yield from _check_reads(self, self.reads, around)
+        yield from self._check_forget(around.spoke)
+
+    def _check_forget(self, spoke: str) -> Iterator[Defect]:
+        if self.forget is None:
+            if self.acknowledge is not None:
+                fix = "Remove acknowledge=, or give the function as forget="
+                yield Defect(f"{self.label} acknowledges a loss, but has no forget=", fix)
+        elif self.acknowledge is None or not self.acknowledge.strip():
+            problem = f"{self.label} forgets values of {spoke}, and does not say why that is no loss"
+            yield Defect(problem, 'Add acknowledge="why"')
+        elif self.loses == "down":
+            problem = f'{self.label} forgets nothing: with loses="down" nothing is kept going up'
+            yield Defect(problem, 'Say loses="both", or remove forget= and acknowledge=')
 
     @property
     def reads_hub(self) -> bool:
@@ -344,9 +702,21 @@ class Lens(Rule):
         return self.is_known or self.loses in ("nothing", "both", direction)
 
 
+_JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _table_image(values: Sequence[Any], source: Node) -> Node:
+    """Return the node of a field with the values of a table."""
+    types = {_JSON_TYPES.get(type(value)) for value in values}
+    kind, enum = types.pop() if len(types) == 1 else None, list(dict.fromkeys(values))
+    if source.get("type") != kind:
+        return dict(ANY_NODE) if kind is None else {"type": kind, "enum": enum}
+    return source if source.get("enum") is None else {**source, "enum": enum}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant(Rule):
-    """A field that only one side has, with its value for objects of the other side.
+class Implied(Rule):
+    """A field that one side always has, with the value that stands for its absence in the other.
 
     ``is_layered``: other rules convert the field or its content; this one only fills it in where they write nothing. It
     then claims nothing (``compile.layers``).
@@ -354,6 +724,61 @@ class Constant(Rule):
 
     value: Any = None
     is_layered: bool = False
+
+    def claims(self, side: Side) -> tuple[str, ...]:
+        """Return the path on that side; nothing if other rules convert the field."""
+        return () if self.is_layered else self.named(side)
+
+    def fills(self, side: Side) -> tuple[Path, Any] | None:
+        """Return the field and its value on the side that always has it."""
+        return (parse(self.named(side)[0]), self.value) if side == self.filled_in else None
+
+    @property
+    def answers(self) -> tuple[Side, Path] | None:
+        """The field, if other rules convert it."""
+        if not self.is_layered or self.filled_in is None:
+            return None
+        return self.filled_in, parse(self.named(self.filled_in)[0])
+
+    def layered(self, rules: Sequence[Rule]) -> Rule:
+        """Return the rule, marked as layered if other rules convert the field or its content."""
+        others = (other for rule in rules for other in rule.obeyed() if other is not self)
+        return replace(self, is_layered=True) if any(map(self._is_around, others)) else self
+
+    def _is_around(self, other: Rule) -> bool:
+        """Return whether the rule may surround another one: it fills in what the other leaves empty.
+
+        The other rule converts the field's content, or the field itself on the side that always has it.
+        """
+        converts = other.filled_in is None and bool(other.spoke and other.hub)
+        for side in SIDES:
+            path = _one_path(self.named(side))
+            claims = [claim for text in other.claims(side) if (claim := _one_path((text,))) is not None]
+            if path is None:
+                continue
+            if any(starts_with(claim, path) and claim != path for claim in claims):
+                return True
+            if converts and side == self.filled_in and any(starts_with(path, claim) for claim in claims):
+                return True
+        return False
+
+    def _check_value(self) -> Iterator[Defect]:
+        if not is_json(self.value):
+            side: Side = "hub" if self.hub else "spoke"
+            problem = f"{self.label} has a value that is no JSON"
+            yield Defect(problem, "Give a JSON value", side, parse(self.named(side)[0]))
+
+
+def _one_path(texts: Sequence[str]) -> Path | None:
+    try:
+        return parse(texts[0]) if len(texts) == 1 else None
+    except PathError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant(Implied):
+    """A field that only one side has, with its value for objects of the other side."""
 
     @property
     def filled_in(self) -> Side:
@@ -364,22 +789,46 @@ class Constant(Rule):
         """Return the loss of other values than the constant, on the way from the side that has the field."""
         return Loss.STASHED if (direction == "up") == bool(self.spoke) else Loss.LOSSLESS
 
-    def claims(self, side: Side) -> tuple[str, ...]:
-        """Return the path on the side that has the field; nothing if other rules convert it."""
-        return () if self.is_layered else Rule.claims(self, side)
+    def layered(self, rules: Sequence[Rule]) -> Rule:
+        """Return the rule, marked as layered if it is an empty object, whose content other rules convert."""
+        return Implied.layered(self, rules) if self.value == {} else self
+
+    def as_layer(self) -> Rule:
+        """Return a default, if other rules convert the content."""
+        if not self.is_layered:
+            return self
+        text, side = self.named(self.filled_in), opposite(self.filled_in)
+        return Default(name=self.name, spoke=text, hub=text, value=self.value, omitted_in=side)
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
+        """Yield that both sides are named, or that the value is no JSON."""
+        yield from _check_one_side(self) or self._check_value()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Default(Rule):
+class Default(Implied):
     """A field that one side may omit (``omitted_in``): its absence means ``value``, which the other side writes out.
 
-    ``hides``: the field is omitted if the other side has this value. ``is_layered`` as in ``Constant``.
+    ``hides``: the field is omitted if the other side has this value.
     """
 
-    value: Any = None
     omitted_in: Side = "spoke"
     hides: bool = True
-    is_layered: bool = False
+
+    def as_layer(self) -> Rule:
+        """Return the default at the path of the side that always has the field."""
+        text = self.named(self.filled_in)
+        return replace(self, spoke=text, hub=text, is_layered=False)
+
+    @property
+    def passes(self) -> bool:
+        """Whether a value that both versions have is the same in both: always."""
+        return True
+
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of the spoke's field."""
+        source = sources[index]
+        return dict(ANY_NODE) if source is None else source
 
     @property
     def filled_in(self) -> Side:
@@ -395,9 +844,12 @@ class Default(Rule):
         """Return that the stash keeps whether the field was written, in both directions."""
         return Loss.STASHED
 
-    def claims(self, side: Side) -> tuple[str, ...]:
-        """Return the path on that side; nothing if other rules convert the field."""
-        return () if self.is_layered else Rule.claims(self, side)
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
+        """Yield that the value is no JSON, or the side is none."""
+        yield from self._check_value()
+        if self.omitted_in not in get_args(Side):
+            fix = 'Say omitted_in="spoke" or omitted_in="hub"'
+            yield Defect(f"{self.label} has omitted_in={self.omitted_in!r}", fix, is_fatal=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,6 +866,19 @@ class Waiver(Rule):
         return ()
 
     @property
+    def answers(self) -> tuple[Side, Path]:
+        """The field that may be missing."""
+        side: Side = "spoke" if self.spoke else "hub"
+        return side, parse(self.named(side)[0])
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
+        """Yield that both sides are named, or that the reason is missing."""
+        found = _check_one_side(self)
+        if not found and not self.acknowledge.strip():
+            found = [Defect(f"{self.label} does not say why the field may be missing", "Fill in acknowledge=")]
+        yield from found
+
+    @property
     def reason(self) -> str:
         """Why the field may be missing."""
         return self.acknowledge
@@ -428,6 +893,15 @@ class Private(Rule):
     """A field that only one side has: kept in the stash, or dropped if ``acknowledge`` says why that is no loss."""
 
     acknowledge: str | None = None
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
+        """Yield that both sides are named, or that the reason is missing."""
+        yield from _check_one_side(self) or _check_reason(self, self.acknowledge)
+
+    @property
+    def drops(self) -> bool:
+        """Whether the author says why the field is dropped."""
+        return self.acknowledge is not None
 
     @property
     def reason(self) -> str:
@@ -483,10 +957,132 @@ class ScopedRules(Rule):
             for place in self.recurse
         )
 
+    def without_recursion(self) -> Rule:
+        """Return the rule for one level."""
+        return replace(self, recurse=())
+
+    def with_contained(self, rules: tuple[Rule, ...]) -> Rule:
+        """Return the rule with other rules inside."""
+        return self if rules == self.rules else replace(self, rules=rules)
+
+    def inside(self, around: Surroundings, number: int) -> Surroundings:  # noqa: ARG002
+        """Return the surroundings of the rules inside: one more list, and no branches."""
+        lists = around.lists + (self.container == "list")
+        return Surroundings(around.spoke, lists, around.is_again or bool(self.recurse))
+
+    def inner_place(self, side: Side, around: str) -> str:
+        """Return the path that the rules inside apply to: a list's items, a map's values."""
+        return inside_path(self.container, shown(parse(self.named(side)[0]), around))
+
+    def inner_schema(self, side: Side, schema: Schema | None) -> Schema | None:
+        """Return the schema of what the rules inside apply to."""
+        schema = schema_at(schema, parse(self.named(side)[0]))
+        if schema is None or self.container == "object":
+            return schema
+        return schema.items if self.container == "list" else schema.values
+
+    def decided(self, on_error: OnError) -> Rule:
+        """Return the rule with ``on_error`` filled in, for its own functions and its recursion."""
+        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
+
     @property
-    def inner(self) -> tuple[Rule, ...]:
-        """All rules that apply inside. With ``recurse`` they have no end: use them only to walk over data."""
-        return (*self.rules, *self.recursions) if self.recurse else self.rules
+    def failing(self) -> tuple[str, ...]:
+        """The names of the rule in failures: its label, or the function that raised."""
+        functions = [name for name in ("hide", "merge") if getattr(self, name) is not None]
+        return (*((self.label,) if self.recurse else ()), *(f"{self.label} {name}" for name in functions))
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether the list has no keys."""
+        return self.container == "list" and not self.keys
+
+    def with_keys(self, hub: Schema | None) -> Rule:
+        """Return the rule with the list-map keys of the hub where its author left them out; none without a schema."""
+        if self.keys is not None or self.container != "list":
+            return self
+        schema = schema_at(hub, parse(self.hub[0]))
+        return replace(self, keys=() if schema is None else schema.list_keys)
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:
+        """Yield the defects of the functions, the reads, the keys, the reason and the places of recursion."""
+        yield from _check_functions(self, hide=self.hide, merge=self.merge)
+        yield from _check_reads(self, self.reads, self.inside(around, 0))
+        yield from self.check_keys()
+        yield from _check_reason(self, self.acknowledge)
+
+    def check_keys(self) -> Iterator[Defect]:
+        """Yield the rules inside that change the keys of the items."""
+        rules = ungrouped(self.rules)
+        moves = [rule for rule in rules if rule.moves]
+        for inner in (each for rule in rules for each in rule.obeyed() if each not in moves):
+            for key in self.keys or ():
+                if key in inner.claims("hub"):
+                    problem = f"{inner.label} changes the key {key} that identifies the items"
+                    fix = "A key can be renamed, nothing else"
+                    yield Defect(problem, fix, "hub", parse(self.hub[0]), is_inside=True)
+
+    def advice_inside(self, other: Rule, rest: Path) -> str:
+        """Return that the other rule, or its rules, belong into this one."""
+        if other.label == self.label:
+            return f"Write the rules of both into one rules.{self.name}"
+        return f"Write {other.label} in the rules of {self.label}, with paths from there on" if rest else ""
+
+    @property
+    def is_scope(self) -> bool:
+        """Whether the rule applies others to the content of a field: always."""
+        return True
+
+    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
+        """Return the node of the spoke's field, with what the rules make of its content."""
+        (source,) = sources
+        if source is None:
+            return dict(ANY_NODE)
+        if not self.is_repeated:
+            return lift(source, self._described(source))
+        below = "items" if self.container == "list" else "additionalProperties"
+        inner = source.get(below) or ANY_NODE
+        image = {**source, below: lift(inner, self._described(inner))}
+        keys = "x-kubernetes-list-map-keys"
+        if keys in source:
+            renamed = {rule.spoke[0]: rule.hub[0] for rule in self.rules if rule.moves}
+            image[keys] = [renamed.get(key, key) for key in source[keys]]
+        return image
+
+    def _described(self, node: Node) -> tuple[Rule, ...]:
+        """Return the rules inside, and those that apply again where the node describes something."""
+        return (*self.rules, *(each for each in self.recursions if _is_described(node, parse(each.spoke[0]))))
+
+    def contents(self, obj: Any, side: Side) -> Iterable[Any]:
+        """Return the items of the list, the values of the map, or the object."""
+        found = dig(obj, parse(self.named(side)[0]))
+        if not self.is_repeated:
+            return () if found is ABSENT else (found,)
+        return found if isinstance(found, list) else found.values() if isinstance(found, dict) else ()
+
+    def paired(self, one: Any, other: Any, change: Callable[[Any, Any], Any]) -> Any:
+        """Return a list, map or object with its items, values or itself changed; unlike lists stay as they are."""
+        if not self.is_repeated:
+            return change(one, other)
+        if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            return [change(*pair) for pair in zip(one, other, strict=True)]
+        if isinstance(one, dict) and isinstance(other, dict):
+            return {key: change(one.get(key), value) for key, value in other.items()}
+        return other
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the rules apply to items or values, not to one object."""
+        return self.container != "object"
+
+    @property
+    def judges(self) -> bool:
+        """Whether a function hides items."""
+        return self.hides_items
+
+    @property
+    def hides_items(self) -> bool:
+        """Whether a function hides items."""
+        return self.hide is not None
 
     @property
     def contained(self) -> tuple[Rule, ...]:
@@ -527,6 +1123,12 @@ class ScopedRules(Rule):
         return self.container == "object" and any(each.shows_what_fits(side) for each in self.rules)
 
 
+def _is_described(node: Node, path: Path) -> bool:
+    for name in path:
+        node = (node.get("properties") or {}).get(name) or {}
+    return bool(node)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleGroup(Rule):
     """Several rules that an author declares as one; freezing replaces the group by its rules."""
@@ -534,13 +1136,69 @@ class RuleGroup(Rule):
     rules: tuple[Rule, ...]
 
 
-def ungrouped(rules: Sequence[Any]) -> Iterator[Any]:
-    """Yield the rules of a scope; the rules of a group replace the group."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRule(Rule):
+    """What an author declared in the place of a rule; ``type_name`` is its Python type."""
+
+    type_name: str
+
+    def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
+        """Yield that it is no rule."""
+        fix = "Use the constructors of restow.conversion.rules"
+        yield Defect(f"a {self.type_name} is no rule", fix, is_fatal=True)
+
+
+def ungrouped(rules: Iterable[Any]) -> tuple[Rule, ...]:
+    """Return the rules that an author declared for a scope; the rules of a group replace the group."""
+    found: list[Rule] = []
     for rule in rules:
-        if isinstance(rule, RuleGroup):
-            yield from rule.rules
+        if isinstance(rule, Rule):
+            found += rule.rules if isinstance(rule, RuleGroup) else (rule,)
         else:
-            yield rule
+            found.append(NoRule(type_name=type(rule).__name__))
+    return tuple(found)
+
+
+def everywhere(rules: Iterable[Rule]) -> Iterator[Rule]:
+    """Yield the rules, and those that they contain, to any depth."""
+    for rule in rules:
+        yield rule
+        yield from everywhere(rule.contained)
+
+
+def _check_one_side(rule: Rule) -> list[Defect]:
+    if len(rule.spoke) + len(rule.hub) == 1:
+        return []
+    fix = "Give the spoke's path, or hub="
+    return [Defect(f"{rule.label} must name one field of one side", fix, is_fatal=True)]
+
+
+def _check_reason(rule: Rule, reason: Any) -> Iterator[Defect]:
+    if reason is not None and not (isinstance(reason, str) and reason.strip()):
+        yield Defect(f"{rule.label} does not say why the loss is none", "Fill in acknowledge=")
+
+
+def _check_functions(rule: Rule, **functions: Any) -> Iterator[Defect]:
+    for name, function in functions.items():
+        if isinstance(function, CelFunction) and (problem := function.problem()):
+            yield Defect(f"the CEL expression {name}= of {rule.label} {problem}", "Correct the expression")
+        if not (function is None and name in ("merge", "hide", "forget")) and not callable(function):
+            yield Defect(f"{rule.label} has a {type(function).__name__} for {name}=", "Give a function")
+
+
+def _check_reads(rule: Rule, reads: Sequence[str], around: Surroundings) -> Iterator[Defect]:
+    for text in reads:
+        try:
+            steps = read_steps(text) if text.startswith(FROM_ROOT) else (parse(text),)
+        except PathError as error:
+            yield Defect(f"{rule.label}: {error}", "Name the field to be read", "hub")
+            continue
+        if len(steps) > 1 and around.is_again:
+            problem = f"{rule.label} reads {text} by keys of items, and stands in rules that apply again (recurse=)"
+            yield Defect(problem, "Read a field of the scope, or one from the root", "hub")
+        elif len(steps) > around.lists + 1:
+            problem = f"{rule.label} reads {text}, and stands in {around.lists} lists only"
+            yield Defect(problem, "Write as many [] as there are each(…) around it", "hub")
 
 
 _INSIDE: Final[Mapping[Container, Callable[[str], str]]] = {"list": items_path, "map": values_path, "object": str}

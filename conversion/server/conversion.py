@@ -16,7 +16,7 @@ from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ReviewError, raised_at
 from restow.conversion.reviews.conversion import LARGE, KeptValue, Review, ReviewTooLarge
 from restow.conversion.reviews.tally import Tally, answered, converted
-from restow.conversion.rules.kindwide import failing_labels, keeping
+from restow.conversion.rules.kindwide import keeping
 from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics
@@ -173,7 +173,7 @@ class ConversionEndpoint:
 def _keeping_labels(graph: Graph) -> frozenset[str]:
     """Return the names of the rules that may keep a value."""
     spokes = [spoke for kind in graph.kinds.values() for spoke in kind.spokes.values()]
-    return frozenset(label for spoke in spokes for rule in keeping(spoke.rules) for label in failing_labels(rule))
+    return frozenset(label for spoke in spokes for rule in keeping(spoke.rules) for label in rule.failing)
 
 
 def conversions_by_crd(graph: Graph, crds: Iterable[Crd] = ()) -> dict[str, Graph]:

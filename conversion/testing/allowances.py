@@ -15,57 +15,34 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from restow.conversion.compile.layers import filled_path
-from restow.conversion.compile.lens import dig, forgets
-from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.model.fieldpath import Path, dig, parse, shown
 from restow.conversion.model.values import ABSENT, Json, same
-from restow.conversion.rules.branches import branched, flattened
-from restow.conversion.rules.model import Constant, Default, Direction, Lens, Private, Rule, ScopedRules, Side
+from restow.conversion.rules.branches import applied, branched, flattened, in_force
+from restow.conversion.rules.model import Direction, Rule, Side, everywhere
 from restow.conversion.stash.entries import is_kept_failure
 from restow.conversion.testing.findings import FieldSteps, RulePlace, empties
 
 
 def forgiven(obj: Json, rules: Sequence[Rule], side: Side) -> Json:
     """Return the object without the fields that rules drop on that side, and without objects that become empty."""
-    for rule in _in_force(rules, obj, side):
-        for text in rule.claims(side):
-            if isinstance(rule, Private) and rule.acknowledge is not None:
-                obj = _changed(obj, parse(text), lambda _: ABSENT)
-            elif isinstance(rule, ScopedRules) and _has_drops(rule.rules, side):
-                obj = _changed(obj, parse(text), partial(_forgiven_inside, rule=rule, side=side))
+    for rule in in_force(rules, obj, side):
+        if _has_drops((rule,), side):
+            for text in rule.claims(side):
+                obj = _changed(obj, parse(text), partial(_without_drops, rule=rule, side=side))
     return obj
 
 
-def _in_force(rules: Sequence[Rule], obj: Json, side: Side) -> Sequence[Rule]:
-    """Return the rules that apply to an object: from each union, those of its branch."""
-    scope = branched(rules)
-    if not scope.unions:
-        return rules
-    chosen = (union.rules(union.decider(side)(obj)) for union in scope.unions)
-    return [*scope.plain, *(rule for each in chosen for rule in _in_force(each, obj, side))]
-
-
 def _has_drops(rules: Sequence[Rule], side: Side) -> bool:
-    return any(
-        bool(rule.claims(side))
-        and (
-            (isinstance(rule, Private) and rule.acknowledge is not None)
-            or (isinstance(rule, ScopedRules) and _has_drops(rule.rules, side))
-        )
-        for rule in flattened(rules)
+    return any(rule.drops and rule.claims(side) for rule in everywhere(rules))
+
+
+def _without_drops(value: Any, rule: Rule, side: Side) -> Any:
+    if rule.drops:
+        return ABSENT
+    found = rule.paired(
+        value, value, lambda each, _: forgiven(each, rule.inner, side) if isinstance(each, dict) else each
     )
-
-
-def _forgiven_inside(value: Any, rule: ScopedRules, side: Side) -> Any:
-    if rule.container == "list" and isinstance(value, list):
-        return [forgiven(item, rule.inner, side) if isinstance(item, dict) else item for item in value]
-    if rule.container == "map" and isinstance(value, dict):
-        return {
-            key: forgiven(item, rule.inner, side) if isinstance(item, dict) else item for key, item in value.items()
-        }
-    if rule.container == "object" and isinstance(value, dict):
-        return forgiven(value, rule.inner, side) or ABSENT
-    return value
+    return ABSENT if found == {} and not rule.is_repeated else found
 
 
 def _changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
@@ -88,11 +65,7 @@ def has_hub_drops(rules: Sequence[Rule]) -> bool:
 
 def has_judgement(rules: Sequence[Rule]) -> bool:
     """Return whether an author's function decides the result of an edit."""
-    return any(
-        (isinstance(rule, Lens) and rule.merge is not None and not rule.is_known)
-        or (isinstance(rule, ScopedRules) and (rule.hide is not None or has_judgement(rule.rules)))
-        for rule in flattened(rules)
-    )
+    return any(rule.judges for rule in everywhere(rules))
 
 
 def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction) -> Iterator[str]:
@@ -103,13 +76,10 @@ def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction
         entry = entries.get(union.address(side), {})
         yield from undeclared_losses(entry.get("inside", {}), union.rules(entry.get("branch")), direction)
     for rule in scope.plain:
-        if not isinstance(rule, Lens | ScopedRules):
-            continue
-        entry = entries.get(shown(parse(rule.claims(side)[0])))
-        if isinstance(rule, Lens):
-            if entry is not None and not is_kept_failure(entry) and not rule.may_lose(direction):
-                yield rule.label
-        elif entry is not None:
+        entry = entries.get(shown(parse(rule.claims(side)[0]))) if rule.claims(side) else None
+        if entry is not None and not rule.may_lose(direction) and not is_kept_failure(entry):
+            yield rule.label
+        if entry is not None and rule.contained:
             inner = [item.get("kept", {}) for item in entry.get("items", ())]
             for kept in (*inner, *entry.get("values", {}).values(), entry.get("inside", {})):
                 yield from undeclared_losses(kept, rule.inner, direction)
@@ -127,29 +97,33 @@ def is_joint(steps: FieldSteps, rules: Sequence[Rule], side: Side) -> bool:
     return is_branched or any(_is_made(steps, rule, side) for rule in scope.plain)
 
 
+def _is_made(steps: FieldSteps, rule: Rule, side: Side) -> bool:
+    for text in rule.claims(side):
+        path = parse(text)
+        if path[: len(steps)] == steps and rule.shows_what_fits(side):
+            return True
+        if steps[: len(path)] == path:
+            rest = steps[len(path) :]
+            inside = rest[1:] if rule.is_repeated else rest
+            return rule.ties or (rule.is_opaque and bool(rest)) or (bool(inside) and is_joint(inside, rule.inner, side))
+    return False
+
+
 def has_joint(rules: Sequence[Rule]) -> bool:
     """Return whether some field of the hub depends on several of the spoke, or on all of a value."""
-    scope = branched(rules)
-    ties = (rule.ties or rule.shows_what_fits("hub") or has_joint(rule.contained) for rule in scope.plain)
-    return bool(scope.unions) or any(ties)
+    return any(rule.is_branch or rule.ties or rule.shows_what_fits("hub") for rule in everywhere(rules))
 
 
 def made_rule(rule: RulePlace | None) -> bool:
     """Return whether an author's function made the value of a field."""
-    return rule is not None and isinstance(rule.rule, Lens) and rule.rule.tables is None and rule.rule.singleton is None
+    return rule is not None and rule.rule.is_made
 
 
 def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
     """Count the empty lists whose items may all be hidden: such a list stays (design, section 7)."""
-    count = 0
-    for rule in flattened(rules):
-        if isinstance(rule, ScopedRules):
-            found = dig(value, parse(rule.claims(side)[0]))
-            count += rule.hide is not None and found == []
-            inner = found if isinstance(found, list) else found.values() if isinstance(found, dict) else ()
-            for each in (found,) if rule.container == "object" else inner:
-                count += emptied_lists(each, rule.inner, side)
-    return count
+    return sum(
+        dig(obj, parse(rule.claims(side)[0])) == [] for obj, rule in applied(value, rules, side) if rule.hides_items
+    )
 
 
 def made_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
@@ -158,74 +132,49 @@ def made_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
     Those in the further copies of a value count too.
     """
     counts: Counter[str] = Counter()
-    for rule in rules:
-        found = [dig(value, parse(text)) for text in rule.claims(side)]
-        if isinstance(rule, Lens) and rule.standard is not None and rule.standard.repeats == side:
-            for each in found[1:]:
-                counts += empties(each, None) if each is not ABSENT else Counter()
-        elif isinstance(rule, Lens) and rule.standard is not None:
-            counts.update("{}" if each == {} else "[]" for each in found if each in ({}, []))
-        elif isinstance(rule, ScopedRules):
-            (place,) = found
-            inner = place if isinstance(place, list) else place.values() if isinstance(place, dict) else ()
-            for each in (place,) if rule.container == "object" else inner:
-                counts += made_empties(each, rule.rules, side)
+    for obj, rule in applied(value, rules, side):
+        for each in rule.may_be_empty([dig(obj, parse(text)) for text in rule.claims(side)], side):
+            counts += empties(each, None)
     return counts
 
 
-def _is_made(steps: FieldSteps, rule: Rule, side: Side) -> bool:
-    for text in rule.claims(side):
-        path = parse(text)
-        if path[: len(steps)] == steps and rule.shows_what_fits(side):
-            return True
-        if steps[: len(path)] != path:
-            continue
-        rest = steps[len(path) :]
-        if isinstance(rule, Lens):
-            return rule.ties or bool(rest)
-        if isinstance(rule, ScopedRules):
-            inside = rest if rule.container == "object" else rest[1:]
-            return rule.ties or (bool(inside) and is_joint(inside, rule.inner, side))
-    return False
+def filled_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
+    """Count the nulls, {} and [] of an object that rules fill in where a field is missing."""
+    counts: Counter[str] = Counter()
+    for obj, rule in applied(value, rules, side):
+        path, filled = rule.fills(side) or ((), ABSENT)
+        if filled is not ABSENT and same(dig(obj, path), filled):
+            counts += empties(filled, None)
+    return counts
 
 
 def has_forget(rules: Sequence[Rule]) -> bool:
     """Return whether some rule declares values of the spoke that need not be restored."""
-    return any(
-        (isinstance(rule, Lens) and rule.forget is not None)
-        or (isinstance(rule, ScopedRules) and has_forget(rule.rules))
-        for rule in rules
-    )
+    return any(rule.may_forget for rule in everywhere(rules))
 
 
 def remembered(before: Json, after: Json, rules: Sequence[Rule]) -> Json:
     """Return ``after`` with the values of ``before`` that the rules forget; both are the whole object at the spoke."""
-    return _remembered(before, after, rules, before) if has_forget(rules) else after
+    found: Json = _remembered(before, after, rules, before)
+    return found
 
 
 def _remembered(before: Any, after: Any, rules: Sequence[Rule], root: Json) -> Any:
-    if not isinstance(before, dict) or not isinstance(after, dict):
+    if not isinstance(before, dict) or not isinstance(after, dict) or not has_forget(rules):
         return after
-    for rule in rules:
-        if isinstance(rule, Lens) and rule.forget is not None and forgets(rule, before, root):
-            for path in map(parse, rule.spoke):
-                after = _with(after, path, dig(before, path))
-        elif isinstance(rule, ScopedRules) and has_forget(rule.rules):
+    for rule in in_force(rules, before, "spoke"):
+        for path in map(parse, rule.spoke if rule.forgets(before, root) else ()):
+            after = _with(after, path, dig(before, path))
+        if has_forget(rule.contained):
             path = parse(rule.spoke[0])
-            theirs = _remembered_inside(dig(before, path), dig(after, path), rule, root)
+            theirs = rule.paired(dig(before, path), dig(after, path), partial(_restored, rules=rule.inner, root=root))
             after = after if theirs is ABSENT else _with(after, path, theirs)
     return after
 
 
-def _remembered_inside(before: Any, after: Any, rule: ScopedRules, root: Json) -> Any:
-    if rule.container == "object":
-        return _remembered(before, {} if after is ABSENT else after, rule.rules, root) or after
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        pairs = zip(before, after, strict=True)
-        return [_remembered(one, other, rule.rules, root) for one, other in pairs]
-    if isinstance(before, dict) and isinstance(after, dict):
-        return {key: _remembered(before.get(key), value, rule.rules, root) for key, value in after.items()}
-    return after
+def _restored(before: Any, after: Any, rules: Sequence[Rule], root: Json) -> Any:
+    """Return what ``_remembered`` does; an object that only forgotten values had comes back too."""
+    return _remembered(before, {} if after is ABSENT else after, rules, root) or after
 
 
 def _with(value: Json, path: Path, leaf: Any) -> Json:
@@ -238,21 +187,3 @@ def _with(value: Json, path: Path, leaf: Any) -> Json:
         return value
     inner = _with(inner, path[1:], leaf)
     return {**rest, path[0]: inner} if inner or path[0] in value else value
-
-
-def filled_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
-    """Count the nulls, {} and [] of an object that rules fill in where a field is missing."""
-    counts: Counter[str] = Counter()
-    for rule in rules:
-        if isinstance(rule, Constant | Default) and rule.filled_in == side:
-            counts += _within(dig(value, filled_path(rule)), rule.value)
-        elif isinstance(rule, ScopedRules):
-            found = dig(value, parse(rule.claims(side)[0]))
-            inner = found if isinstance(found, list) else found.values() if isinstance(found, dict) else ()
-            for each in (found,) if rule.container == "object" else inner:
-                counts += filled_empties(each, rule.rules, side)
-    return counts
-
-
-def _within(found: Any, value: Any) -> Counter[str]:
-    return empties(found, None) if same(found, value) else Counter()

@@ -19,7 +19,8 @@ import msgspec
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import Steps, parse, pointer, value_at
 from restow.conversion.model.values import ABSENT, Json, canonical, same
-from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side
+from restow.conversion.rules.branches import flattened
+from restow.conversion.rules.model import Rule, Side
 from restow.crds import ANY, Schema
 
 #: How many differing fields a finding shows, and how long a shown value may be.
@@ -75,16 +76,16 @@ def responsible(kind: KindGraph, source: str, target: str, steps: Steps) -> Rule
 
 def _in_rules(rules: Sequence[Rule], side: Side, steps: Steps, around: Steps) -> RulePlace | None:
     other: Side = "hub" if side == "spoke" else "spoke"
-    for rule in rules:
+    for rule in flattened(rules):
         for text in rule.claims(side):
             path = parse(text)
             if steps[: len(path)] != path and path[: len(steps)] != steps:
                 continue
             ties = tuple((*around, *parse(each)) for each in rule.claims(other))
             rest = steps[len(path) :]
-            if isinstance(rule, ScopedRules) and rest and ties:
-                entry, inside = ((), rest) if rule.container == "object" else (rest[:1], rest[1:])
-                found = _in_rules(rule.rules, side, inside, (*ties[0], *entry)) if inside else None
+            if rule.contained and rest and ties:
+                entry, inside = (rest[:1], rest[1:]) if rule.is_repeated else ((), rest)
+                found = _in_rules(rule.contained, side, inside, (*ties[0], *entry)) if inside else None
                 if found is not None:
                     return RulePlace(found.rule, f"{found.label} in {rule.label}", found.others)
             return RulePlace(rule, rule.label, ties)
@@ -142,8 +143,8 @@ def _essence(obj: Json) -> Json:
 
 def _source(rule: Rule) -> str:
     """Return the place of an author's function in the source code."""
-    code = getattr(rule.up, "__code__", None) if isinstance(rule, Lens) and rule.tables is None else None
-    return "" if code is None or rule.name in ("wrap", "unwrap") else f" ({code.co_filename}:{code.co_firstlineno})"
+    code = getattr(getattr(rule, "up", None), "__code__", None) if rule.is_made else None
+    return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
 
 
 #: The steps to a field: names, and for the items of a list-map their keys, as JSON in brackets.

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from restow.conversion.compile.lens import dig
-from restow.conversion.model.fieldpath import Steps, parse
+from restow.conversion.model.fieldpath import Steps, dig, parse
 from restow.conversion.model.values import Json, canonical
-from restow.conversion.rules.branches import discriminators, flattened
-from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, key_names
+from restow.conversion.rules.branches import discriminators, flattened, in_force
+from restow.conversion.rules.model import Rule, ScopedRules, Side, everywhere, key_names
 
 _MARK: Final = "zzEdited"
 
@@ -48,11 +47,7 @@ class ItemEdit:
 
 def has_keyless_lists(rules: Sequence[Rule]) -> bool:
     """Return whether some rule converts the items of a list without keys."""
-    return any(
-        isinstance(rule, ScopedRules)
-        and ((rule.container == "list" and not rule.keys) or has_keyless_lists(rule.rules))
-        for rule in rules
-    )
+    return any(rule.is_keyless for rule in everywhere(rules))
 
 
 def item_edits(obj: Json, shown: Json, rules: Sequence[Rule], side: Side) -> Iterator[ItemEdit]:
@@ -66,7 +61,7 @@ def _lists(
 ) -> Iterator[tuple[ScopedRules, Steps, Steps]]:
     """Yield the lists without keys that both objects have, with the place of each."""
     other: Side = "hub" if side == "spoke" else "spoke"
-    for rule in rules:
+    for rule in in_force(rules, obj, other):
         if not isinstance(rule, ScopedRules) or rule.hide is not None:
             continue
         here, there = parse(rule.claims(other)[0]), parse(rule.claims(side)[0])
@@ -152,9 +147,7 @@ class _Edits:
     def _touched(self) -> set[str]:
         """Return the fields of an item that rules claim or read."""
         inner = tuple(flattened(self.rule.rules))
-        reads = (
-            text for each in inner if isinstance(each, Lens | ScopedRules) for text in each.reads if text[0] != "$"
-        )
+        reads = (text for each in inner for text in each.reads if text[0] != "$")
         claims = (text for each in inner for text in (*each.spoke, *each.hub))
         return {parse(text)[0] for text in (*reads, *claims, *discriminators(self.rule.rules))}
 

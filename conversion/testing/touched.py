@@ -16,7 +16,7 @@ from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
-from restow.conversion.rules.model import FROM_ROOT, Constant, Move, Private, Rule, ScopedRules, Side, read_steps
+from restow.conversion.rules.model import FROM_ROOT, Rule, ScopedRules, Side, read_steps
 
 #: The steps from a list to its items, and from a map to its values.
 ITEMS: Final = "[]"
@@ -75,9 +75,9 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
             found = node.at(parse(text))
             if isinstance(rule, ScopedRules):
                 _add_scope(found, root, rule, side)
-            elif not isinstance(rule, Move | Private | Constant):
+            elif rule.is_opaque or (rule.passes and not rule.moves):
                 found.full = True
-        for text in getattr(rule, "reads", ()) if side == "hub" else ():
+        for text in rule.reads if side == "hub" else ():
             _add_read(node, root, text)
 
 

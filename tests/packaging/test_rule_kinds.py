@@ -10,10 +10,23 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 ROOMS: Final = ("conversion", "migrator", "cloudprofile", "restow")
 KINDS: Final = frozenset(
-    ("Rule", "Move", "Lens", "Constant", "Default", "Waiver", "Private", "ScopedRules", "RuleGroup", "When")
+    (
+        "Rule",
+        "Move",
+        "Lens",
+        "Constant",
+        "Default",
+        "Waiver",
+        "Private",
+        "ScopedRules",
+        "RuleGroup",
+        "When",
+        "Implied",
+        "NoRule",
+    )
 )
 
-CEILING: Final = 170
+CEILING: Final = 57
 """How many type tests there are. The number may only go down: whoever removes some lowers it here."""
 
 

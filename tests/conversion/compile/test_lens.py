@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from restow.conversion import ABSENT, ObjectError, RuleFailed, rules
-from restow.conversion.compile.lens import NARROW, failure, forgets, no_json, placed, too_deep, tree
+from restow.conversion.compile.lens import NARROW, failure, no_json, placed, too_deep, tree
 from restow.conversion.model.errors import kept_values
 from tests.conversion.compile.test_groups import crd
 from tests.conversion.compile.test_reads import GROUP, V1, V2, Registry, graph_of, identity, thing
@@ -53,8 +53,8 @@ LOWER: dict[str, Any] = {"up": str.lower, "down": identity, "acknowledge": "case
 def test_a_value_is_forgotten_only_where_it_would_not_come_back(source: Any, is_dropped: bool) -> None:
     """``explain`` would call a value lost that comes back, or the laws would allow a loss that nobody declared."""
     rule = rules.pair("a", "b", **LOWER, forget=lambda value: value.lower() == "wrong")
-    assert forgets(rule, source, source) is is_dropped
-    assert not forgets(rules.pair("a", "b", up=str.lower, down=identity, loses="up"), source, source)
+    assert rule.forgets(source, source) is is_dropped
+    assert not rules.pair("a", "b", up=str.lower, down=identity, loses="up").forgets(source, source)
 
 
 def test_what_is_forgotten_may_depend_on_metadata() -> None:
@@ -70,7 +70,7 @@ def test_what_is_forgotten_may_depend_on_metadata() -> None:
     )
     for namespace, is_dropped in (("team", True), ("other", False)):
         source = {"metadata": {"namespace": namespace}, "a": "team"}
-        assert forgets(rule, source, source) is is_dropped
+        assert rule.forgets(source, source) is is_dropped
 
 
 def test_what_comes_back_may_depend_on_metadata() -> None:
@@ -86,13 +86,13 @@ def test_what_comes_back_may_depend_on_metadata() -> None:
     )
     for value, is_dropped in (("own/x", False), ("x", True)):
         source = {"metadata": {"name": "own"}, "a": value}
-        assert forgets(rule, source, source) is is_dropped
+        assert rule.forgets(source, source) is is_dropped
 
 
 def test_an_empty_object_that_comes_back_is_not_forgotten() -> None:
     """It is a value of one field, other than an empty group: ``explain`` would call it lost."""
     rule = rules.pair("a", "b", up=str, down=lambda _value: {}, forget=lambda _value: True, acknowledge="all of it")
-    assert not forgets(rule, {"a": {}}, {}) and forgets(rule, {"a": {"x": 1}}, {})
+    assert not rule.forgets({"a": {}}, {}) and rule.forgets({"a": {"x": 1}}, {})
 
 
 def test_several_fields_are_forgotten_together() -> None:
@@ -110,11 +110,11 @@ def test_several_fields_are_forgotten_together() -> None:
         return {"spec.first": value} if value != "gone" else {}
 
     rule = rules.pair(("spec.first", "spec.rest"), "spec.all", up=up, down=down, forget=forget, acknowledge="rest")
-    assert forgets(rule, {"spec": {"first": 1, "rest": 2}}, {})
-    assert not forgets(rule, {"spec": {"first": 1}}, {})
-    assert forgets(rule, {"spec": {"rest": 2}}, {}), "nothing is shown, so nothing comes back"
-    assert forgets(rule, {"spec": {"first": "gone"}}, {}), "an empty group that comes back is none"
-    assert not forgets(rule, {"spec": {}}, {})
+    assert rule.forgets({"spec": {"first": 1, "rest": 2}}, {})
+    assert not rule.forgets({"spec": {"first": 1}}, {})
+    assert rule.forgets({"spec": {"rest": 2}}, {}), "nothing is shown, so nothing comes back"
+    assert rule.forgets({"spec": {"first": "gone"}}, {}), "an empty group that comes back is none"
+    assert not rule.forgets({"spec": {}}, {})
     assert seen == [
         {"spec.first": 1, "spec.rest": 2},
         {"spec.first": 1},

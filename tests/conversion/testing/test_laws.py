@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from restow.conversion import Graph, rules
 from restow.conversion.definition.missing import missing_where_made
 from restow.conversion.testing import Laws, objects, partial_objects
+from restow.conversion.testing.allowances import has_forget
 from restow.conversion.testing.functions import failing
 from restow.crds import Crd, Schema
 from tests.conversion.randomkinds import GROUP, KIND, crd, families, freeze, obj, scopes
@@ -135,3 +136,36 @@ def test_edits_of_items(kind: tuple[Laws, Crd], way: tuple[str, str], choice: in
     schema = document.version(source)
     assert schema is not None
     laws.edits_of_items(data.draw(objects(schema.schema, f"{GROUP}/{source}", KIND)), target, choice)
+
+
+TEXT = {"type": "string"}
+BRANCHED = obj({"spec": obj({"kind": TEXT, "a": TEXT, "list": {"type": "array", "items": TEXT}})})
+
+
+def branched_laws(rule: rules.Rule) -> Laws:
+    """Return the laws of a kind whose rule converts the objects of one branch only."""
+    document = crd({"v2": BRANCHED, "v1": BRANCHED})
+    branch = rules.when([rule], field="spec.kind", equals="x")
+    return Laws(freeze({"v1": [branch]}, document).kind(GROUP, KIND))
+
+
+def branched_object(version: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/{version}", "kind": KIND, "metadata": {"name": "n"}, "spec": {"kind": "x", **spec}}
+
+
+def test_what_a_rule_in_a_branch_forgets_breaks_no_law() -> None:
+    """The laws would report a loss that the author declared, only since the rule stands in a branch."""
+    laws = branched_laws(
+        rules.pair(
+            "spec.a", "spec.a", up=str.lower, down=str, loses="up", forget=str.isupper, acknowledge="old spelling"
+        )
+    )
+    assert has_forget(laws.kind.spokes["v1"].rules)
+    laws.round_trip(branched_object("v1", a="OLD"), "v2")
+    laws.round_trip(branched_object("v1", kind="y", a="OLD"), "v2")
+
+
+def test_what_a_rule_in_a_branch_fills_in_breaks_no_law() -> None:
+    """The laws would report an invented [] that the author declared, only since the rule stands in a branch."""
+    laws = branched_laws(rules.default("spec.list", []))
+    laws.partial(branched_object("v1", list=["a"]), branched_object("v1"), "v2")
