@@ -39,7 +39,12 @@ def crd_of_composite(document: Mapping[str, Any]) -> Crd:
     metadata, status = document.get("metadata"), document.get("status") or {}
     crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata}
     stored = {"storedVersions": status.get("storedVersions") or []}
-    return Crd.from_document({**crd, "spec": made, "status": stored})
+    return Crd.from_document({**crd, "spec": made, "status": stored, "composite": document})
+
+
+def is_composite(crd: Crd) -> bool:
+    """Return whether a CRD was read from an XRD."""
+    return "composite" in crd.document
 
 
 def _version(version: Mapping[str, Any]) -> dict[str, Any]:

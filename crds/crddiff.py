@@ -280,10 +280,9 @@ def _selectable(entry: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _across(crd: Crd) -> Iterator[CrdFinding]:
-    """Yield what a served version and the storage version do not both keep.
+    """Yield what a served version and the storage version do not both keep or admit.
 
-    Clients write at the one and read what is stored at the other, so each direction drops fields. With a webhook only
-    its rules say so.
+    With a webhook only its rules say what both keep.
     """
     storage = crd.storage
     for version in crd.versions:
@@ -291,11 +290,21 @@ def _across(crd: Crd) -> Iterator[CrdFinding]:
             continue
         if crd.strategy == "Webhook":
             what = f"{version.name} and {storage.name} are converted by a webhook"
-            yield CrdFinding(
-                crd.name, version.name, "conversion-unjudged", Severity.NOTICE, "spec.conversion", what
-            )
+            yield CrdFinding(crd.name, version.name, "conversion-unjudged", Severity.NOTICE, "spec.conversion", what)
             continue
-        for source, target in ((version, storage), (storage, version)):
-            for path in dropped_fields(source.schema, target.schema):
-                what = f"{target.name} lacks the field of {source.name}"
-                yield CrdFinding(crd.name, source.name, "conversion-dropped", Severity.BREAKING, path, what)
+        yield from _renamed(crd, version, storage, Severity.BREAKING)  # what clients write is not stored
+        yield from _renamed(crd, storage, version, Severity.NOTICE)  # only a client that writes back drops it
+
+
+def _renamed(crd: Crd, source: Version, target: Version, severity: Severity) -> Iterator[CrdFinding]:
+    """Yield what is lost or refused when only the apiVersion of an object changes."""
+    for path in dropped_fields(source.schema, target.schema):
+        what = f"{target.name} lacks the field of {source.name}"
+        yield CrdFinding(crd.name, source.name, "conversion-dropped", severity, path, what)
+    for change in schema_changes(source.schema, target.schema):
+        if change.severity is Severity.BREAKING and change.check in _REFUSED:
+            what = f"{target.name} differs from {source.name}: {change.what.partition(', was ')[0]}"
+            yield CrdFinding(crd.name, source.name, "conversion-bounds", Severity.NOTICE, change.path, what)
+
+
+_REFUSED: Final = frozenset({"type", "enum", "bound", "pattern", "format", "required", "cel", "junctor"})

@@ -102,7 +102,7 @@ COLUMN = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
         ),
         pytest.param(
             first(schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}),
-            [("field-removed", "breaking", "v1beta1"), ("conversion-dropped", "breaking", "v1")],
+            [("field-removed", "breaking", "v1beta1"), ("conversion-dropped", "notice", "v1")],
             id="a field removed from one version, which the other keeps",
         ),
         pytest.param(
