@@ -57,7 +57,7 @@ def schema_changes(old: Schema, new: Schema) -> Iterator[SchemaChange]:
     ``apiVersion``, ``kind`` and ``metadata`` of the object itself are always there, whether declared or not; what the
     schemas say of them is compared.
     """
-    for place in walk(_declared(old), _declared(new), common):
+    for place in walk(_declared(old), _declared(new), _entered):
         if isinstance(place, OneSidedPlace):
             yield from _one_sided(place)
         else:
@@ -67,6 +67,12 @@ def schema_changes(old: Schema, new: Schema) -> Iterator[SchemaChange]:
 def _declared(schema: Schema) -> Schema:
     """Return a root as its document declares it."""
     return Schema(schema.node, legacy=schema.legacy) if schema.is_root else schema
+
+
+def _entered(old: Schema, new: Schema) -> tuple[bool, bool]:
+    """Enter what both admit; the fields that a Kubernetes object must have are no fields that changed."""
+    items, fields = common(old, new)
+    return items, fields and not (new.embedded_resource and not old.embedded_resource)
 
 
 _IMPLICIT: Final = frozenset(f".{name}" for name in IMPLICIT_PROPERTIES)
