@@ -31,7 +31,6 @@ def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
     any type compares by what both schemas admit: ``any`` is a granular map and an atomic list. If the result is empty,
     an entry of managedFields can move between the versions by renaming.
     """
-
     return _unique(place.path for place in shared(old, new, _owned_by_part) if _owned_otherwise(place.old, place.new))
 
 

@@ -1,7 +1,7 @@
 """The CRD that Crossplane makes from a CompositeResourceDefinition (XRD), as far as the XRD says it.
 
-Crossplane adds fields of its own to each version, ``spec.crossplane`` for instance. They are the same before and after a
-change of the XRD, so two XRDs are compared without them.
+Crossplane adds fields of its own to each version, ``spec.crossplane`` for instance. They are the same before and after
+a change of the XRD, so two XRDs are compared without them.
 
 Source: Crossplane v2.0.2, ``internal/xcrd/crd.go``. Pure.
 """

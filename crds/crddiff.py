@@ -104,8 +104,7 @@ CHECKS: Final[Mapping[str, tuple[str, str]]] = {
         "Make the bounds agree, or convert the value",
     ),
     "subresource": (
-        "Writes go to another place: without the status subresource a write of the object changes status too, with it "
-        "such a write leaves status alone; without the scale subresource kubectl scale and autoscalers fail",
+        "Writes of status go to another place; without the scale subresource kubectl scale and autoscalers fail",
         "Keep the subresource",
     ),
     "subresource-added": ("", ""),
@@ -136,8 +135,7 @@ CHECKS: Final[Mapping[str, tuple[str, str]]] = {
         "Check that it means what a missing field has meant so far",
     ),
     "list-type": (
-        "Server-side apply merges the list otherwise: owners lose items, get conflicts, or keep what they removed; a "
-        "set or map refuses duplicates",
+        "Server-side apply merges the list otherwise: owners lose items or get conflicts; duplicates may be refused",
         "Make the change in a new storage version and run restow migrate, which moves the owners",
     ),
     "map-type": (
@@ -159,8 +157,8 @@ def crd_findings(old: Crd, new: Crd, *, judged: bool = False) -> tuple[CrdFindin
     """
     found = [*_definition(old, new), *_versions(old, new)]
     if not judged:
-        before = set(_across(old))
-        found += [finding for finding in _across(new) if finding not in before]
+        before = set(between_versions(old))
+        found += [finding for finding in between_versions(new) if finding not in before]
     return tuple(dict.fromkeys(found))
 
 
@@ -279,7 +277,7 @@ def _selectable(entry: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(each.get("jsonPath", "") for each in entry.get("selectableFields") or ())
 
 
-def _across(crd: Crd) -> Iterator[CrdFinding]:
+def between_versions(crd: Crd) -> Iterator[CrdFinding]:
     """Yield what a served version and the storage version do not both keep or admit.
 
     With a webhook only its rules say what both keep.

@@ -23,9 +23,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _KIND: Final = "CustomResourceDefinition"
 
 
-def load(
-    *paths: str | Path, skip: Callable[[str], None] | None = None, composites: bool = False
-) -> tuple[Crd, ...]:
+def load(*paths: str | Path, skip: Callable[[str], None] | None = None, composites: bool = False) -> tuple[Crd, ...]:
     """Return the CRDs of files, and of the manifests in folders and their subfolders, in the order of the file names.
 
     ``skip`` receives a sentence for each file of a folder that is not YAML (a template, for instance); without ``skip``

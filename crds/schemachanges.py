@@ -204,7 +204,9 @@ def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterat
             said, before = _bound_text(new, keyword), _bound_text(old, keyword)
             what = f"{keyword} is {said or 'gone'}, was {before}" if before else f"{keyword} is {said}, is new"
             narrowed = theirs is not None and (ours is None or theirs > ours)
-            yield SchemaChange(*(("bound", Severity.BREAKING) if narrowed else ("bound-widened", Severity.OK)), path, what)
+            yield SchemaChange(
+                *(("bound", Severity.BREAKING) if narrowed else ("bound-widened", Severity.OK)), path, what
+            )
 
 
 def _bound(node: Mapping[str, Any], keyword: str, sign: int) -> tuple[float, bool] | None:

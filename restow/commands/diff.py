@@ -31,6 +31,9 @@ from restow.kube.pager import list_pages
 from restow.migrator.requests.crdaccess import list_crds
 
 _CLUSTER: Final = "cluster"
+_PAGE: Final = 50  # a definition can be a megabyte
+
+_Judged = list[tuple[str, tuple[CrdFinding, ...]]]
 
 
 @click.command("diff")
@@ -128,7 +131,7 @@ async def _served(session: Session, given: dict[str, Crd]) -> dict[str, Crd]:
     crds = {crd.name: crd for crd in await list_crds(session.cluster)}
     found = {name: crd for name, crd in crds.items() if name in given}
     if any(is_composite(crd) for crd in given.values()) and COMPOSITES.full_name in crds:
-        async for page in list_pages(session.cluster, COMPOSITES):
+        async for page in list_pages(session.cluster, COMPOSITES, limit=_PAGE):
             live = (crd_of_composite({"apiVersion": COMPOSITES.api_version, **item}) for item in page)
             found |= {crd.name: crd for crd in live if crd.name in given and is_composite(given[crd.name])}
     return found
@@ -136,9 +139,9 @@ async def _served(session: Session, given: dict[str, Crd]) -> dict[str, Crd]:
 
 def _judged(
     old: dict[str, Crd], new: dict[str, Crd], source: ConversionSource | None, *, part: bool = False
-) -> list[tuple[str, tuple[CrdFinding, ...]]]:
+) -> _Judged:
     """Return the findings by CRD; with ``part``, a CRD that one side lacks is not judged as gone."""
-    judged = []
+    judged: _Judged = []
     for name in sorted({**old, **new}):
         before, after = old.get(name), new.get(name)
         if before is None:
@@ -177,13 +180,13 @@ def _diagnosed(source: ConversionSource, crd: Crd, check: str, severity: Severit
     return CrdFinding(crd.name, found.version or "", check, severity, found.path, found.problem, fix)
 
 
-def _finish(judged: Sequence[tuple[str, tuple[CrdFinding, ...]]], form: str) -> Exit:
+def _finish(judged: _Judged, form: str) -> Exit:
     found = [finding for _, findings in judged for finding in findings]
     counts = Counter(finding.severity for finding in found)
     if form != "table":
         worst = next((each for each in Severity if counts[each]), Severity.OK)
-        findings = [finding.to_json() for finding in found]
-        print_data({"verdict": worst.value, "crds": [name for name, _ in judged], "findings": findings}, form)
+        names = [name for name, _ in judged]
+        print_data({"verdict": worst.value, "crds": names, "findings": [each.to_json() for each in found]}, form)
     else:
         for name, findings in judged:
             _show(name, findings)

@@ -97,9 +97,7 @@ COLUMN = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
         pytest.param(
             first(additionalPrinterColumns=[COLUMN]), [("columns-added", "ok", "v1beta1")], id="a column added"
         ),
-        pytest.param(
-            first(selectableFields=[{"jsonPath": ".spec.size"}]), [], id="a selectable field added"
-        ),
+        pytest.param(first(selectableFields=[{"jsonPath": ".spec.size"}]), [], id="a selectable field added"),
         pytest.param(
             first(schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}),
             [("field-removed", "breaking", "v1beta1"), ("conversion-dropped", "notice", "v1")],

@@ -58,7 +58,11 @@ BREAKING = {
     "cel new": (STRING, {**STRING, "x-kubernetes-validations": [rule("self != ''")]}, "cel"),
     "oneOf new": (struct({"a": STRING}), struct({"a": STRING}, oneOf=[{"required": ["a"]}]), "junctor"),
     "fields closed": (struct({"a": STRING}, **PRESERVE), struct({"a": STRING}), "fields-closed"),
-    "embedded": (struct({}, **PRESERVE), struct({}, **PRESERVE, **{"x-kubernetes-embedded-resource": True}), "embedded"),
+    "embedded": (
+        struct({}, **PRESERVE),
+        struct({}, **PRESERVE, **{"x-kubernetes-embedded-resource": True}),
+        "embedded",
+    ),
 }
 
 
@@ -67,10 +71,8 @@ def test_a_breaking_change(name: str) -> None:
     """An upgrade would refuse or drop what clients write, after a verdict that it does not."""
     old, new, check = BREAKING[name]
     assert (check, "breaking", ".f") in told(old, new)
-    back = told(new, old)
-    assert (check, "breaking", ".f") not in back or check in ("type", "default", "pattern", "list-type", "map-type") or (
-        name == "multipleOf other"
-    )
+    mutual = check in ("type", "default", "pattern", "list-type", "map-type") or name == "multipleOf other"
+    assert mutual or (check, "breaking", ".f") not in told(new, old)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,11 @@ def test_a_removed_field_breaks(old: Path) -> None:
     ran = run("diff", old, new)
     assert ran.code == 1
     rows = [line.split()[:3] for line in ran.out.splitlines() if line.startswith(("breaking", "notice"))]
-    assert rows == [["breaking", "v1", ".spec.size"], ["breaking", "v1beta1", ".spec.size"], ["notice", "v1", ".spec.replicas"]]
+    assert rows == [
+        ["breaking", "v1", ".spec.size"],
+        ["breaking", "v1beta1", ".spec.size"],
+        ["notice", "v1", ".spec.replicas"],
+    ]
     assert "  field-removed: The API server drops the field from writes, and readers find nothing. Keep it" in ran.out
     assert "field is new" not in ran.out
     assert "field is new" in run("diff", old, new, "-o", "wide").out

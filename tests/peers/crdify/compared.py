@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from restow.crds import Crd
-from restow.crds.crddiff import CrdFinding, crd_findings
+from restow.crds.crddiff import CrdFinding, between_versions, crd_findings
 from restow.crds.schemachanges import Severity
 from tests.peers.building import Project
 from tests.peers.crdify.pairs import Document
@@ -24,23 +24,12 @@ __all__ = ["CRDIFY", "ROWS", "differences"]
 CRDIFY: Final = Project("crdify")
 """sigs.k8s.io/crdify, at the version that its go.mod pins."""
 
-ROWS: Final[Mapping[str, str]] = {
-    "description": "crdify: error. restow: nothing.",
-    "default-added": "crdify: error. restow: notice.",
-    "reader": "crdify: error. restow: notice.",
-    "required-with-default": "crdify: error. restow: ok.",
-    "below": "crdify: an error for each field below a removed one, or below one of another type. restow: one finding.",
-    "kept": "crdify: error. restow: ok.",
-    "unhandled": "crdify: error. restow: ok, or nothing.",
-    "unserved": "crdify: error. restow: notice.",
-    "webhook": "crdify: errors for each difference of versions. restow: one notice, or what --rules leaves open.",
-    "between-versions": "crdify: error. restow: notice, or nothing.",
-    "clients-of-a-version": "crdify: nothing. restow: breaking.",
-    "what-is-served": "crdify: nothing. restow: breaking.",
-    "stored-by-default": "crdify: nothing. restow: breaking.",
-    "ownership-of-children": "crdify: nothing at this place. restow: breaking.",
-}
-"""The reasons for differences, each with what both say. The page has the arguments."""
+ROWS: Final = (
+    *("description", "default-added", "reader", "required-with-default", "below", "kept", "unhandled", "least-of-zero"),
+    *("unserved", "webhook", "between-versions", "was-there", "reads-of-versions"),
+    *("what-is-served", "stored-by-default", "clients-of-a-version"),
+)
+"""The names of the rows."""
 
 
 @cache
@@ -98,7 +87,7 @@ def differences(old: Document, new: Document) -> Iterator[tuple[str, str]]:
         if place not in errors and _breaks(findings):
             for each in findings:
                 if each.severity is Severity.BREAKING:
-                    yield _why(each, errors), f"restow alone: {' '.join(place)} {each.check}: {each.what}"
+                    yield _why(each), f"restow alone: {' '.join(place)} {each.check}: {each.what}"
 
 
 def _breaks(findings: Any) -> bool:
@@ -116,13 +105,7 @@ def _why_not(name: str, place: Place, found: Mapping[Place, set[CrdFinding]], be
     if name == "description":
         return "description"
     if "->" in version:
-        if after.strategy == "Webhook":
-            return "webhook"
-        pair = version.split(" -> ")
-        at = {each.check for (of, where), group in found.items() for each in group if of in pair and (where == path or path.startswith((f"{where}.", f"{where}["))) }
-        if at & {"conversion-dropped", "conversion-bounds"}:
-            return "between-versions"
-        return "only-between-versions " + name
+        return _why_not_between(name, place, found, before, after)
     checks = {each.check for each in found.get(place, ())}
     known = before.version(version)
     if known is not None and not known.served:
@@ -145,6 +128,26 @@ def _why_not(name: str, place: Place, found: Mapping[Place, set[CrdFinding]], be
     return "kept" if name in ("existingFieldRemoval", "type") and _is_kept(after, version, path) else ""
 
 
+def _why_not_between(name: str, place: Place, found: Mapping[Place, set[CrdFinding]], before: Crd, after: Crd) -> str:
+    """Return the row for an error of crdify about two versions of the new CRD."""
+    if after.strategy == "Webhook":
+        return "webhook"
+    pair, path = place[0].split(" -> "), place[1]
+    if any(each.version in pair and _is_at(path, each) for group in found.values() for each in group):
+        return "between-versions"
+    if any(_is_at(path, each) for each in between_versions(before)):
+        return "was-there"
+    if name in ("default", "enum", "unhandled"):
+        return "reads-of-versions"
+    return "kept" if name == "type" and _is_kept(after, pair[1], path) else ""
+
+
+def _is_at(path: str, finding: CrdFinding) -> bool:
+    """Return whether a difference of versions is at a place or above it."""
+    above = _path(finding.path)
+    return finding.check.startswith("conversion-") and (path == above or path.startswith((f"{above}.", f"{above}[")))
+
+
 def _ends(findings: set[CrdFinding]) -> bool:
     """Return whether nothing below a place is compared."""
     return bool({each.check for each in findings} & {"field-removed", "type"})
@@ -157,18 +160,17 @@ def _is_kept(crd: Crd, version: str, path: str) -> bool:
     for name in path.replace("[*]", ".[*]").split("."):
         if schema is None:
             return False
-        schema = (schema.items if schema.admits_list and schema.items else schema.values) if name == "[*]" else schema.field(name)
+        if name != "[*]":
+            schema = schema.field(name)
+        else:
+            schema = schema.items if schema.admits_list and schema.items else schema.values
     return schema is not None
 
 
-def _why(finding: CrdFinding, errors: Mapping[Place, set[str]]) -> str:
+def _why(finding: CrdFinding) -> str:
     """Return the row for a breaking change of restow's at a place where crdify has no error."""
     if finding.check in ("version-removed", "stored-version-removed"):
         return "stored-by-default" if finding.check == "stored-version-removed" else "what-is-served"
     if finding.check in ("subresource", "selectable-fields", "kind"):
         return "clients-of-a-version"
-    if finding.check == "conversion-dropped":
-        path = _path(finding.path)
-        at = {place for version, place in errors if "->" in version}
-        return "between-versions" if path in at or not errors else "between-versions"
-    return ""
+    return "between-versions" if finding.check == "conversion-dropped" else ""
