@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from restow.crds.compare import dropped_fields
 from restow.crds.crd import Crd, Version
-from restow.crds.schemachanges import SchemaChange, Severity, schema_changes
+from restow.crds.schemachanges import ChangeVerdict, SchemaChange, schema_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class CrdFinding:
     crd: str
     version: str
     check: str
-    severity: Severity
+    severity: ChangeVerdict
     path: str
     what: str
     remedy: str = ""
@@ -164,27 +164,27 @@ def crd_findings(old: Crd, new: Crd, *, judged: bool = False) -> tuple[CrdFindin
 
 def _definition(old: Crd, new: Crd) -> Iterator[CrdFinding]:
     """Yield the changes that concern all versions."""
-    yield from _changed(new, "scope", Severity.BREAKING, "spec.scope", _scope(old), _scope(new))
-    yield from _changed(new, "kind", Severity.BREAKING, "spec.names.kind", old.kind, new.kind)
-    yield from _changed(new, "names", Severity.NOTICE, "spec.names.singular", old.singular, new.singular)
-    yield from _changed(new, "names", Severity.NOTICE, "spec.names.listKind", old.list_kind, new.list_kind)
+    yield from _changed(new, "scope", ChangeVerdict.BREAKING, "spec.scope", _scope(old), _scope(new))
+    yield from _changed(new, "kind", ChangeVerdict.BREAKING, "spec.names.kind", old.kind, new.kind)
+    yield from _changed(new, "names", ChangeVerdict.NOTICE, "spec.names.singular", old.singular, new.singular)
+    yield from _changed(new, "names", ChangeVerdict.NOTICE, "spec.names.listKind", old.list_kind, new.list_kind)
     ours, theirs = old.document["spec"]["names"], new.document["spec"]["names"]
     for key in ("shortNames", "categories"):
         for name in sorted({*(ours.get(key) or ())} - {*(theirs.get(key) or ())}):
-            yield CrdFinding(new.name, "", "names", Severity.NOTICE, f"spec.names.{key}", f"{name} is gone")
+            yield CrdFinding(new.name, "", "names", ChangeVerdict.NOTICE, f"spec.names.{key}", f"{name} is gone")
     if old.storage.name != new.storage.name:
         what = f"storage version is {new.storage.name}, was {old.storage.name}"
-        yield CrdFinding(new.name, "", "storage", Severity.NOTICE, "spec.versions", what)
+        yield CrdFinding(new.name, "", "storage", ChangeVerdict.NOTICE, "spec.versions", what)
     if old.strategy != new.strategy == "Webhook":
         what = "strategy is Webhook, was None"
-        yield CrdFinding(new.name, "", "conversion", Severity.NOTICE, "spec.conversion", what)
+        yield CrdFinding(new.name, "", "conversion", ChangeVerdict.NOTICE, "spec.conversion", what)
 
 
 def _scope(crd: Crd) -> str:
     return "Namespaced" if crd.namespaced else "Cluster"
 
 
-def _changed(crd: Crd, check: str, severity: Severity, path: str, ours: str, theirs: str) -> Iterator[CrdFinding]:
+def _changed(crd: Crd, check: str, severity: ChangeVerdict, path: str, ours: str, theirs: str) -> Iterator[CrdFinding]:
     if ours != theirs:
         yield CrdFinding(crd.name, "", check, severity, path, f"{path.rpartition('.')[2]} is {theirs}, was {ours}")
 
@@ -198,7 +198,7 @@ def _versions(old: Crd, new: Crd) -> Iterator[CrdFinding]:
             yield from (_capped(finding, before) for finding in _version(new, before, after, (old, new)))
     for after in new.versions:
         if old.version(after.name) is None:
-            yield CrdFinding(new.name, after.name, "version-added", Severity.OK, "spec.versions", "version is new")
+            yield CrdFinding(new.name, after.name, "version-added", ChangeVerdict.OK, "spec.versions", "version is new")
 
 
 def _withdrawn(old: Crd, version: Version, *, gone: bool) -> Iterator[CrdFinding]:
@@ -206,18 +206,20 @@ def _withdrawn(old: Crd, version: Version, *, gone: bool) -> Iterator[CrdFinding
     name, path = version.name, "spec.versions"
     if gone and (version.storage or name in old.stored_versions):
         what = "version is gone, and objects are stored at it"
-        yield CrdFinding(old.name, name, "stored-version-removed", Severity.BREAKING, path, what)
+        yield CrdFinding(old.name, name, "stored-version-removed", ChangeVerdict.BREAKING, path, what)
     if version.served:
         what = "version is gone" if gone else "version is not served, was"
-        yield CrdFinding(old.name, name, "version-removed", Severity.BREAKING, path, what)
+        yield CrdFinding(old.name, name, "version-removed", ChangeVerdict.BREAKING, path, what)
     elif gone:
-        yield CrdFinding(old.name, name, "version-removed", Severity.NOTICE, path, "version is gone, was not served")
+        yield CrdFinding(
+            old.name, name, "version-removed", ChangeVerdict.NOTICE, path, "version is gone, was not served"
+        )
 
 
 def _capped(finding: CrdFinding, version: Version) -> CrdFinding:
     """Return a finding about a version; one that was not served has no clients who could notice."""
-    breaks = finding.severity is Severity.BREAKING
-    return replace(finding, severity=Severity.NOTICE) if breaks and not version.served else finding
+    breaks = finding.severity is ChangeVerdict.BREAKING
+    return replace(finding, severity=ChangeVerdict.NOTICE) if breaks and not version.served else finding
 
 
 def _version(crd: Crd, before: Version, after: Version, both: tuple[Crd, Crd]) -> Iterator[CrdFinding]:
@@ -225,15 +227,17 @@ def _version(crd: Crd, before: Version, after: Version, both: tuple[Crd, Crd]) -
     for change in schema_changes(before.schema, after.schema):
         yield _finding(crd, name, change)
     if after.served and not before.served:
-        yield CrdFinding(crd.name, name, "version-added", Severity.OK, "spec.versions", "version is served, was not")
+        yield CrdFinding(
+            crd.name, name, "version-added", ChangeVerdict.OK, "spec.versions", "version is served, was not"
+        )
     if after.deprecated and not before.deprecated:
-        yield CrdFinding(crd.name, name, "deprecated", Severity.NOTICE, "spec.versions", "version is deprecated")
+        yield CrdFinding(crd.name, name, "deprecated", ChangeVerdict.NOTICE, "spec.versions", "version is deprecated")
     yield from _subresources(crd, before, after)
     ours, theirs = (_entry(each, name) for each in both)
     yield from _columns(crd, name, ours, theirs)
     for field in sorted(_selectable(ours) - _selectable(theirs)):
         what = f"{field} is gone"
-        yield CrdFinding(crd.name, name, "selectable-fields", Severity.BREAKING, "selectableFields", what)
+        yield CrdFinding(crd.name, name, "selectable-fields", ChangeVerdict.BREAKING, "selectableFields", what)
 
 
 def _finding(crd: Crd, version: str, change: SchemaChange) -> CrdFinding:
@@ -254,9 +258,9 @@ def _subresources(crd: Crd, before: Version, after: Version) -> Iterator[CrdFind
         path = f"subresources.{name}"
         if ours or name == "status":
             what = "subresource is gone" if ours else "subresource is new"
-            yield CrdFinding(crd.name, after.name, "subresource", Severity.BREAKING, path, what)
+            yield CrdFinding(crd.name, after.name, "subresource", ChangeVerdict.BREAKING, path, what)
         else:
-            yield CrdFinding(crd.name, after.name, "subresource-added", Severity.OK, path, "subresource is new")
+            yield CrdFinding(crd.name, after.name, "subresource-added", ChangeVerdict.OK, path, "subresource is new")
 
 
 def _columns(crd: Crd, version: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[CrdFinding]:
@@ -266,11 +270,11 @@ def _columns(crd: Crd, version: str, ours: Mapping[str, Any], theirs: Mapping[st
     )
     path = "additionalPrinterColumns"
     for name in (name for name in before if name not in after):
-        yield CrdFinding(crd.name, version, "columns", Severity.NOTICE, path, f"column {name} is gone")
+        yield CrdFinding(crd.name, version, "columns", ChangeVerdict.NOTICE, path, f"column {name} is gone")
     for name in (name for name in before if name in after and before[name] != after[name]):
-        yield CrdFinding(crd.name, version, "columns", Severity.NOTICE, path, f"column {name} shows {after[name]}")
+        yield CrdFinding(crd.name, version, "columns", ChangeVerdict.NOTICE, path, f"column {name} shows {after[name]}")
     for name in (name for name in after if name not in before):
-        yield CrdFinding(crd.name, version, "columns-added", Severity.OK, path, f"column {name} is new")
+        yield CrdFinding(crd.name, version, "columns-added", ChangeVerdict.OK, path, f"column {name} is new")
 
 
 def _selectable(entry: Mapping[str, Any]) -> frozenset[str]:
@@ -288,21 +292,23 @@ def between_versions(crd: Crd) -> Iterator[CrdFinding]:
             continue
         if crd.strategy == "Webhook":
             what = f"{version.name} and {storage.name} are converted by a webhook"
-            yield CrdFinding(crd.name, version.name, "conversion-unjudged", Severity.NOTICE, "spec.conversion", what)
+            yield CrdFinding(
+                crd.name, version.name, "conversion-unjudged", ChangeVerdict.NOTICE, "spec.conversion", what
+            )
             continue
-        yield from _renamed(crd, version, storage, Severity.BREAKING)  # what clients write is not stored
-        yield from _renamed(crd, storage, version, Severity.NOTICE)  # only a client that writes back drops it
+        yield from _renamed(crd, version, storage, ChangeVerdict.BREAKING)  # what clients write is not stored
+        yield from _renamed(crd, storage, version, ChangeVerdict.NOTICE)  # only a client that writes back drops it
 
 
-def _renamed(crd: Crd, source: Version, target: Version, severity: Severity) -> Iterator[CrdFinding]:
+def _renamed(crd: Crd, source: Version, target: Version, severity: ChangeVerdict) -> Iterator[CrdFinding]:
     """Yield what is lost or refused when only the apiVersion of an object changes."""
     for path in dropped_fields(source.schema, target.schema):
         what = f"{target.name} lacks the field of {source.name}"
         yield CrdFinding(crd.name, source.name, "conversion-dropped", severity, path, what)
     for change in schema_changes(source.schema, target.schema):
-        if change.severity is Severity.BREAKING and change.check in _REFUSED:
+        if change.severity is ChangeVerdict.BREAKING and change.check in _REFUSED:
             what = f"{target.name} differs from {source.name}: {change.what.partition(', was ')[0]}"
-            yield CrdFinding(crd.name, source.name, "conversion-bounds", Severity.NOTICE, change.path, what)
+            yield CrdFinding(crd.name, source.name, "conversion-bounds", ChangeVerdict.NOTICE, change.path, what)
 
 
 _REFUSED: Final = frozenset({"type", "enum", "bound", "pattern", "format", "required", "cel", "junctor"})

@@ -26,7 +26,7 @@ from restow.crds.schema import ANY, IMPLICIT_PROPERTIES, UNDESCRIBED, Schema
 from restow.crds.schemadiff import OneSidedPlace, SharedPlace, common, walk
 
 
-class Severity(StrEnum):
+class ChangeVerdict(StrEnum):
     """What a change means for clients."""
 
     BREAKING = "breaking"
@@ -46,7 +46,7 @@ class SchemaChange:
     """
 
     check: str
-    severity: Severity
+    severity: ChangeVerdict
     path: str
     what: str
 
@@ -86,18 +86,18 @@ def _one_sided(place: OneSidedPlace) -> Iterator[SchemaChange]:
     if place.path.endswith("{}"):
         yield from _open(place)
     elif place.new is None:
-        yield SchemaChange("field-removed", Severity.BREAKING, place.path, "field is gone")
+        yield SchemaChange("field-removed", ChangeVerdict.BREAKING, place.path, "field is gone")
     else:
-        yield SchemaChange("field-added", Severity.OK, place.path, "field is new")
+        yield SchemaChange("field-added", ChangeVerdict.OK, place.path, "field is new")
 
 
 def _open(place: OneSidedPlace) -> Iterator[SchemaChange]:
     """Yield the change of an object that keeps its undeclared fields on one side only."""
     parent = place.path.removesuffix("{}") or ROOT
     if place.new is None:
-        yield SchemaChange("fields-closed", Severity.BREAKING, parent, "undeclared fields are dropped, were kept")
+        yield SchemaChange("fields-closed", ChangeVerdict.BREAKING, parent, "undeclared fields are dropped, were kept")
     else:
-        yield SchemaChange("fields-opened", Severity.OK, parent, "undeclared fields are kept, were dropped")
+        yield SchemaChange("fields-opened", ChangeVerdict.OK, parent, "undeclared fields are kept, were dropped")
 
 
 def _changes(place: SharedPlace) -> Iterator[SchemaChange]:
@@ -107,11 +107,11 @@ def _changes(place: SharedPlace) -> Iterator[SchemaChange]:
         return
     gone = _types(old) - _types(new)
     if gone:
-        yield SchemaChange("type", Severity.BREAKING, path, f"type is {_type(new)}, was {_type(old)}")
+        yield SchemaChange("type", ChangeVerdict.BREAKING, path, f"type is {_type(new)}, was {_type(old)}")
         if not _types(old) & _types(new):
             return
     elif _types(new) - _types(old):
-        yield SchemaChange("type-widened", Severity.NOTICE, path, f"type is {_type(new)}, was {_type(old)}")
+        yield SchemaChange("type-widened", ChangeVerdict.NOTICE, path, f"type is {_type(new)}, was {_type(old)}")
     yield from _null(old, new, path)
     yield from _enum(old.node, new.node, path)
     yield from _bounds(old.node, new.node, path)
@@ -123,7 +123,7 @@ def _changes(place: SharedPlace) -> Iterator[SchemaChange]:
     yield from _junctors(old, new, path)
     if new.embedded_resource and not old.embedded_resource:
         what = "object must be a whole Kubernetes object"
-        yield SchemaChange("embedded", Severity.BREAKING, path, what)
+        yield SchemaChange("embedded", ChangeVerdict.BREAKING, path, what)
 
 
 def _is_undescribed(schema: Schema) -> bool:
@@ -154,9 +154,9 @@ def _null(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     if old.nullable == new.nullable or old.kind == "any" or _is_undescribed(new):
         return
     if new.nullable:
-        yield SchemaChange("nullable-added", Severity.NOTICE, path, "null is allowed")
+        yield SchemaChange("nullable-added", ChangeVerdict.NOTICE, path, "null is allowed")
     else:  # the API server refuses a null item, and drops a null field
-        severity = Severity.BREAKING if path.endswith("[]") else Severity.NOTICE
+        severity = ChangeVerdict.BREAKING if path.endswith("[]") else ChangeVerdict.NOTICE
         yield SchemaChange("nullable-removed", severity, path, "null is not allowed, was")
 
 
@@ -164,15 +164,15 @@ def _enum(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator
     ours, theirs = old.get("enum"), new.get("enum")
     if theirs is None:
         if ours is not None:
-            yield SchemaChange("enum-widened", Severity.NOTICE, path, "enum is gone: any value is allowed")
+            yield SchemaChange("enum-widened", ChangeVerdict.NOTICE, path, "enum is gone: any value is allowed")
         return
     if ours is None:
-        yield SchemaChange("enum", Severity.BREAKING, path, f"enum is new: {_listed(theirs)}")
+        yield SchemaChange("enum", ChangeVerdict.BREAKING, path, f"enum is new: {_listed(theirs)}")
         return
     if missing := _without(ours, theirs):
-        yield SchemaChange("enum", Severity.BREAKING, path, f"enum lacks {_listed(missing)}")
+        yield SchemaChange("enum", ChangeVerdict.BREAKING, path, f"enum lacks {_listed(missing)}")
     if more := _without(theirs, ours):
-        yield SchemaChange("enum-widened", Severity.NOTICE, path, f"enum has {_listed(more)} too")
+        yield SchemaChange("enum-widened", ChangeVerdict.NOTICE, path, f"enum has {_listed(more)} too")
 
 
 def _without(values: Sequence[Any], others: Sequence[Any]) -> list[Any]:
@@ -205,7 +205,7 @@ def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterat
             what = f"{keyword} is {said or 'gone'}, was {before}" if before else f"{keyword} is {said}, is new"
             narrowed = theirs is not None and (ours is None or theirs > ours)
             yield SchemaChange(
-                *(("bound", Severity.BREAKING) if narrowed else ("bound-widened", Severity.OK)), path, what
+                *(("bound", ChangeVerdict.BREAKING) if narrowed else ("bound-widened", ChangeVerdict.OK)), path, what
             )
 
 
@@ -236,11 +236,11 @@ def _exact(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
             continue
         what = f"{keyword} is {_shown(theirs)}" + ("" if ours is None else f", was {_shown(ours)}")
         if theirs is None:
-            yield SchemaChange("bound-widened", Severity.OK, path, f"{keyword} is gone, was {_shown(ours)}")
+            yield SchemaChange("bound-widened", ChangeVerdict.OK, path, f"{keyword} is gone, was {_shown(ours)}")
         elif keyword == "multipleOf" and ours is not None and ours % theirs == 0:
-            yield SchemaChange("bound-widened", Severity.OK, path, what)
+            yield SchemaChange("bound-widened", ChangeVerdict.OK, path, what)
         else:
-            yield SchemaChange(keyword if keyword != "multipleOf" else "bound", Severity.BREAKING, path, what)
+            yield SchemaChange(keyword if keyword != "multipleOf" else "bound", ChangeVerdict.BREAKING, path, what)
 
 
 def _required(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
@@ -248,12 +248,12 @@ def _required(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
         field = new.properties.get(name)
         if field is not None and field.has_default:
             what = f"{name} is required, and has a default"
-            yield SchemaChange("required-with-default", Severity.OK, path, what)
+            yield SchemaChange("required-with-default", ChangeVerdict.OK, path, what)
         else:
-            yield SchemaChange("required", Severity.BREAKING, path, f"{name} is required, was optional")
+            yield SchemaChange("required", ChangeVerdict.BREAKING, path, f"{name} is required, was optional")
     for name in sorted(old.required - new.required):
         if new.field(name) is not None:
-            yield SchemaChange("required-dropped", Severity.NOTICE, path, f"{name} is optional, was required")
+            yield SchemaChange("required-dropped", ChangeVerdict.NOTICE, path, f"{name} is optional, was required")
 
 
 def _default(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[SchemaChange]:
@@ -261,18 +261,18 @@ def _default(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Itera
     if ours == theirs:
         return
     if ours is None:
-        yield SchemaChange("default-added", Severity.NOTICE, path, f"default is {_shown(theirs)}, is new")
+        yield SchemaChange("default-added", ChangeVerdict.NOTICE, path, f"default is {_shown(theirs)}, is new")
     elif theirs is None:
-        yield SchemaChange("default-removed", Severity.BREAKING, path, f"default is gone, was {_shown(ours)}")
+        yield SchemaChange("default-removed", ChangeVerdict.BREAKING, path, f"default is gone, was {_shown(ours)}")
     else:
-        yield SchemaChange("default", Severity.BREAKING, path, f"default is {_shown(theirs)}, was {_shown(ours)}")
+        yield SchemaChange("default", ChangeVerdict.BREAKING, path, f"default is {_shown(theirs)}, was {_shown(ours)}")
 
 
 def _owners(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     if old.kind == new.kind == "list" and _list(old) != _list(new):
-        yield SchemaChange("list-type", Severity.BREAKING, path, f"list is {_list(new)}, was {_list(old)}")
+        yield SchemaChange("list-type", ChangeVerdict.BREAKING, path, f"list is {_list(new)}, was {_list(old)}")
     if old.kind == new.kind == "map" and old.map_type != new.map_type:
-        yield SchemaChange("map-type", Severity.BREAKING, path, f"object is {new.map_type}, was {old.map_type}")
+        yield SchemaChange("map-type", ChangeVerdict.BREAKING, path, f"object is {new.map_type}, was {old.map_type}")
 
 
 def _list(schema: Schema) -> str:
@@ -289,12 +289,12 @@ def _cel(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[
             continue
         how = "is another" if known[message] else "is new"
         known[message] -= 1
-        yield SchemaChange("cel", Severity.BREAKING, path, f"CEL rule {how}: {_shown(message or rule)}")
+        yield SchemaChange("cel", ChangeVerdict.BREAKING, path, f"CEL rule {how}: {_shown(message or rule)}")
     kept = {rule for rule, _ in theirs}
     messages = {message for _, message in theirs if message}
     for rule, message in gone:
         if rule not in kept and message not in messages:
-            yield SchemaChange("cel-removed", Severity.OK, path, f"CEL rule is gone: {_shown(message or rule)}")
+            yield SchemaChange("cel-removed", ChangeVerdict.OK, path, f"CEL rule is gone: {_shown(message or rule)}")
 
 
 def _rules(node: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -312,10 +312,10 @@ def _junctors(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
         if ours == theirs:
             continue
         if theirs is None:
-            yield SchemaChange("junctor-removed", Severity.OK, path, f"{keyword} is gone")
+            yield SchemaChange("junctor-removed", ChangeVerdict.OK, path, f"{keyword} is gone")
         else:
             how = "is new" if ours is None else "differs"
-            yield SchemaChange("junctor", Severity.BREAKING, path, f"{keyword} {how}")
+            yield SchemaChange("junctor", ChangeVerdict.BREAKING, path, f"{keyword} {how}")
 
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]

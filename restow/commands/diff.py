@@ -26,7 +26,7 @@ from restow.conversion.definition.bounds import narrowed_bounds
 from restow.crds import Crd
 from restow.crds.composites import crd_of_composite, is_composite
 from restow.crds.crddiff import CHECKS, CrdFinding, crd_findings
-from restow.crds.schemachanges import Severity
+from restow.crds.schemachanges import ChangeVerdict
 from restow.kube.pager import list_pages
 from restow.migrator.requests.crdaccess import list_crds
 
@@ -145,10 +145,10 @@ def _judged(
     for name in sorted({**old, **new}):
         before, after = old.get(name), new.get(name)
         if before is None:
-            judged.append((name, (CrdFinding(name, "", "crd-added", Severity.OK, "-", "CRD is new"),)))
+            judged.append((name, (CrdFinding(name, "", "crd-added", ChangeVerdict.OK, "-", "CRD is new"),)))
         elif after is None:
             if not part:
-                gone = CrdFinding(name, "", "crd-removed", Severity.BREAKING, "-", "CRD is gone")
+                gone = CrdFinding(name, "", "crd-removed", ChangeVerdict.BREAKING, "-", "CRD is gone")
                 judged.append((name, (gone,)))
         elif source is None or (after.group, after.kind) not in source.graph().kinds:
             judged.append((name, crd_findings(before, after)))
@@ -169,13 +169,15 @@ def _by_rules(source: ConversionSource, crd: Crd) -> Iterator[CrdFinding]:
         if not isinstance(error.__cause__, DefinitionError):
             raise
         for each in error.__cause__.diagnostics:
-            yield _diagnosed(source, crd, "conversion-rules", Severity.BREAKING, each)
+            yield _diagnosed(source, crd, "conversion-rules", ChangeVerdict.BREAKING, each)
     else:
         for each in narrowed_bounds(graph.kind(crd.group, crd.kind)):
-            yield _diagnosed(source, crd, "conversion-bounds", Severity.NOTICE, each)
+            yield _diagnosed(source, crd, "conversion-bounds", ChangeVerdict.NOTICE, each)
 
 
-def _diagnosed(source: ConversionSource, crd: Crd, check: str, severity: Severity, found: Diagnostic) -> CrdFinding:
+def _diagnosed(
+    source: ConversionSource, crd: Crd, check: str, severity: ChangeVerdict, found: Diagnostic
+) -> CrdFinding:
     fix = source.phrased(found.fix)
     return CrdFinding(crd.name, found.version or "", check, severity, found.path, found.problem, fix)
 
@@ -184,22 +186,22 @@ def _finish(judged: _Judged, form: str) -> Exit:
     found = [finding for _, findings in judged for finding in findings]
     counts = Counter(finding.severity for finding in found)
     if form != "table":
-        worst = next((each for each in Severity if counts[each]), Severity.OK)
+        worst = next((each for each in ChangeVerdict if counts[each]), ChangeVerdict.OK)
         names = [name for name, _ in judged]
         print_data({"verdict": worst.value, "crds": names, "findings": [each.to_json() for each in found]}, form)
     else:
         for name, findings in judged:
             _show(name, findings)
-        breaks, notices = counts[Severity.BREAKING], counts[Severity.NOTICE]
+        breaks, notices = counts[ChangeVerdict.BREAKING], counts[ChangeVerdict.NOTICE]
         said = f"{counted(breaks, 'breaking change')}, {counted(notices, 'notice')} in {counted(len(judged), 'CRD')}"
         say(said, style="red" if breaks else "bold")
-    return Exit.FAILURES if counts[Severity.BREAKING] else Exit.DONE
+    return Exit.FAILURES if counts[ChangeVerdict.BREAKING] else Exit.DONE
 
 
 def _show(name: str, findings: Sequence[CrdFinding]) -> None:
     """Print the table of one CRD, and below it what each kind of change means and what to do."""
-    noticed = [finding for finding in findings if finding.severity is not Severity.OK]
-    shown = sorted(findings if is_wide() else noticed, key=lambda finding: [*Severity].index(finding.severity))
+    noticed = [finding for finding in findings if finding.severity is not ChangeVerdict.OK]
+    shown = sorted(findings if is_wide() else noticed, key=lambda finding: [*ChangeVerdict].index(finding.severity))
     echo(name if noticed else f"{name}: ok")
     if not shown:
         return

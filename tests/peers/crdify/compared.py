@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from restow.crds import Crd
 from restow.crds.crddiff import CrdFinding, between_versions, crd_findings
-from restow.crds.schemachanges import Severity
+from restow.crds.schemachanges import ChangeVerdict
 from tests.peers.building import Project
 from tests.peers.crdify.pairs import Document
 from tests.peers.recordings import Program, program
@@ -86,12 +86,12 @@ def differences(old: Document, new: Document) -> Iterator[tuple[str, str]]:
     for place, findings in sorted(found.items()):
         if place not in errors and _breaks(findings):
             for each in findings:
-                if each.severity is Severity.BREAKING:
+                if each.severity is ChangeVerdict.BREAKING:
                     yield _why(each), f"restow alone: {' '.join(place)} {each.check}: {each.what}"
 
 
 def _breaks(findings: Any) -> bool:
-    return any(each.severity is Severity.BREAKING for each in findings)
+    return any(each.severity is ChangeVerdict.BREAKING for each in findings)
 
 
 _READER: Final = frozenset(
