@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from restow.crds.ownedpaths import children
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.schema import ANY, IMPLICIT_PROPERTIES, UNDESCRIBED, Schema
+from restow.crds.schemadiff import common, names, shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
     any type compares by what both schemas admit: ``any`` is a granular map and an atomic list. If the result is empty,
     an entry of managedFields can move between the versions by renaming.
     """
-    return _unique(_topology(old, new, ROOT))
+    return _unique(place.path for place in shared(old, new, _owned_by_part) if _owned_otherwise(place.old, place.new))
 
 
 def retyped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
@@ -39,7 +40,13 @@ def retyped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
     An object with such a value can be read at the new version, but the API server cannot type it. The server then finds
     no owner for any field of the object, and a write empties managedFields. Places within atomic lists count too.
     """
-    return _unique(_retyped(old, new, ROOT))
+    return _unique(
+        place.path
+        for place in shared(old, new, lambda old, _: (old.admits_list, old.admits_map))
+        if (place.old.admits_list and not place.new.admits_list)
+        or (place.old.admits_map and not place.new.admits_map)
+        or place.old.scalars - place.new.scalars
+    )
 
 
 def added_defaults(old: Schema, new: Schema, *, webhook: bool = False) -> tuple[str, ...]:
@@ -82,47 +89,19 @@ def _unique(paths: Iterator[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def _names(old: Schema, new: Schema) -> dict[str, None]:
-    """Return the names that either schema declares, each once, those of ``old`` first."""
-    return dict.fromkeys((*old.properties, *new.properties))
+def _owned_by_part(old: Schema, new: Schema) -> tuple[bool, bool]:
+    lists, maps = common(old, new)
+    return (
+        lists and old.list_type == new.list_type != "atomic",
+        maps and old.map_type == new.map_type == "granular",
+    )
 
 
-def _topology(old: Schema, new: Schema, path: str) -> Iterator[str]:
-    if old.node is new.node:
-        return
-    lists = old.admits_list and new.admits_list
-    maps = old.admits_map and new.admits_map
+def _owned_otherwise(old: Schema, new: Schema) -> bool:
+    lists, maps = common(old, new)
     if not (lists or maps or (old.admits_scalar and new.admits_scalar)):
-        yield path
-        return
-    if (lists and _list_topology(old) != _list_topology(new)) or (maps and old.map_type != new.map_type):
-        yield path
-    by_item = lists and old.list_type == new.list_type != "atomic"
-    by_field = maps and old.map_type == new.map_type == "granular"
-    for old_child, new_child, below in _shared(old, new, path, items=by_item, fields=by_field):
-        yield from _topology(old_child, new_child, below)
-
-
-def _retyped(old: Schema, new: Schema, path: str) -> Iterator[str]:
-    if old.node is new.node:
-        return
-    lists, maps = old.admits_list, old.admits_map
-    if (lists and not new.admits_list) or (maps and not new.admits_map) or old.scalars - new.scalars:
-        yield path
-    for old_child, new_child, below in _shared(old, new, path, items=lists, fields=maps):
-        yield from _retyped(old_child, new_child, below)
-
-
-def _shared(old: Schema, new: Schema, path: str, *, items: bool, fields: bool) -> Iterator[tuple[Schema, Schema, str]]:
-    """Yield the children that both schemas keep, with their paths: the items, and the fields and values of a map."""
-    if items and old.items and new.items:
-        yield old.items, new.items, items_path(path)
-    for name in _names(old, new) if fields else ():
-        old_field, new_field = old.field(name), new.field(name)
-        if old_field and new_field:
-            yield old_field, new_field, field_path(path, name)
-    if fields and old.values and new.values:
-        yield old.values, new.values, values_path(path)
+        return True
+    return (lists and _list_topology(old) != _list_topology(new)) or (maps and old.map_type != new.map_type)
 
 
 def _list_topology(schema: Schema) -> tuple[str | None, frozenset[str]]:
@@ -212,7 +191,7 @@ def _dropped(old: Schema, new: Schema, path: str) -> Iterator[str]:
     if old.node is new.node and (old.unpruned, old.legacy) == (new.unpruned, new.legacy):
         return
     yield from _dropped_values(old, new, path)
-    for name in _names(old, new):
+    for name in names(old, new):
         if new.is_root and name in IMPLICIT_PROPERTIES:  # unknown metadata of an object was never stored
             continue
         old_field, new_field = old.field(name), new.field(name)

@@ -60,6 +60,7 @@ def kubectl_main() -> None:
 
 
 COMMANDS = {
+    "diff": "Say what clients notice if the CRDs of NEW replace those of OLD.",
     "plan": "Show what a migration would do, without a change.",
     "migrate": "Migrate all objects of CRDs to their storage version.",
     "status": "Show the versions of CRDs and whether a migration is due.",

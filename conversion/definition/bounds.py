@@ -22,6 +22,7 @@ from restow.conversion.rules.model import Rule
 from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.schema import schema_at
+from restow.crds.schemadiff import common, shared
 
 #: Keywords for the smallest or largest admitted value or size, each with the keyword that excludes the bound itself.
 _LEAST: Final = ("minimum", "minLength", "minItems", "minProperties")
@@ -117,18 +118,10 @@ def _below(path: Path, claimed: set[Path], ours: Schema, theirs: Schema, places:
 
 
 def _whole(ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:
-    if ours.node == theirs.node:
-        return
-    yield ours, theirs, places
-    for name in sorted(ours.properties.keys() & theirs.properties.keys()):
-        below = (field_path(places[0], name), field_path(places[1], name))
-        yield from _whole(ours.properties[name], theirs.properties[name], below)
-    for step, mine, yours in (
-        (items_path, ours.items, theirs.items),
-        (values_path, ours.values, theirs.values),
-    ):
-        if mine is not None and yours is not None and mine.node and yours.node:
-            yield from _whole(mine, yours, (step(places[0]), step(places[1])))
+    """Yield the places at and below a field that is the same in both versions."""
+    if ours.node != theirs.node:
+        for place in shared(ours, theirs, common, path=""):
+            yield place.old, place.new, (places[0] + place.path, places[1] + place.path)
 
 
 def _place(parent: str, text: str) -> str:

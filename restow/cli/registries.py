@@ -140,13 +140,15 @@ def _named_by(spec: str, *types: type[Any]) -> Any:
     return found
 
 
-def load_crds(paths: Iterable[Path]) -> tuple[Crd, ...]:
+def load_crds(paths: Iterable[Path], *, composites: bool = False) -> tuple[Crd, ...]:
     """Return the CRDs of files (``-`` is stdin), and of the manifests in folders and their subfolders.
+
+    With ``composites``, Crossplane's CompositeResourceDefinitions count as CRDs.
 
     Raises:
         InputError: a file cannot be read, a file or folder contains no CRD, or a CRD is malformed.
     """
-    return tuple(crd for path in paths for crd in _crds(path))
+    return tuple(crd for path in paths for crd in _crds(path, composites=composites))
 
 
 def _module(name: str) -> Any:
@@ -180,11 +182,13 @@ def _what(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def _crds(path: Path) -> tuple[Crd, ...]:
+def _crds(path: Path, *, composites: bool) -> tuple[Crd, ...]:
     try:
         if path == STDIN:
-            return loads(sys.stdin.buffer.read(), "stdin")
-        return load(path, skip=lambda problem: say(f"{problem}; it is passed over", style="magenta"))
+            return loads(sys.stdin.buffer.read(), "stdin", composites=composites)
+        return load(
+            path, skip=lambda problem: say(f"{problem}; it is passed over", style="magenta"), composites=composites
+        )
     except CrdError as error:
         raise InputError(str(error)) from error
     except OSError as error:

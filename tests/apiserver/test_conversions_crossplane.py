@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from restow.kube.resources import CRDS
 from restow.migrator import may_be_stored
 from tests.apiserver.kind import Document, until
 from tests.apiserver.test_conversions_in_cluster import QUEUE, Jobs, Replicas, gone, replace_at_v1beta1, replicas
+from tests.restow.commandline import Cli
 from tests.upstream.files import crossplane
 
 __all__ = ["replicas"]  # a fixture
@@ -321,3 +323,26 @@ async def test_rules_name_the_composite_kind(
         if made.claims is not None:
             await made.claims.remove()
         await jobs.remove()
+
+
+async def test_a_definition_is_compared_with_the_one_that_is_served(
+    cluster: HttpCluster, composites: None, group: str, cli: Cli, tmp_path: Path
+) -> None:
+    """The CRD has Crossplane's own fields, so each XRD would seem to remove them."""
+    crossplane_ = Crossplane(cluster, Jobs(cluster, group), "v2")
+    await crossplane_.install()
+    await cluster.patch(
+        CRDS,
+        crossplane_.jobs.name,
+        b'[{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/crossplane", '
+        b'"value": {"type": "string"}}]',
+        patch_type=PatchType.JSON,
+    )
+    xrd = await crossplane_.xrd()
+    file = tmp_path / "xrd.json"
+    file.write_text(json.dumps(xrd))
+    same = await cli("diff", "cluster", file, "-o", "json")
+    assert (same.code, same.json["crds"], same.json["findings"]) == (0, [crossplane_.jobs.name], [])
+    xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].popitem()
+    file.write_text(json.dumps(xrd))
+    assert (await cli("diff", "cluster", file, "-o", "json")).json["verdict"] == "breaking"

@@ -18,6 +18,7 @@ import pytest
 
 from restow.crds.documents import load_documents
 from tests.peers.building import Project, fingerprint, installed
+from tests.peers.crdify.compared import CRDIFY
 from tests.peers.gardener.asking import GARDENER
 from tests.peers.gardener.draws import NOTED, drawn_by
 from tests.peers.lines import go_lines
@@ -32,7 +33,7 @@ def main() -> None:
     os.environ["RESTOW_PEERS"] = Mode.RECORDING.value
     failed = pytest.main(["-q", "-W", "ignore::pytest.PytestAssertRewriteWarning", str(Path(__file__).parent)])
     if not failed:
-        for project in dict.fromkeys([*(peer.project for peer in PEERS), GARDENER]):
+        for project in dict.fromkeys([*(peer.project for peer in PEERS), GARDENER, CRDIFY]):
             _write(project)
     sys.exit(failed)
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.peers.building import Project
+from tests.peers.crdify.compared import CRDIFY
 from tests.peers.gardener import draws
 from tests.peers.gardener.asking import GARDENER, gardener
 from tests.peers.gardener.compared import Scenario
@@ -17,7 +18,7 @@ from tests.peers.recordings import Mode, file_of, mode, program, recording
 from tests.peers.renew import modules
 from tests.upstream import files
 
-PROJECTS = [*dict.fromkeys(peer.project for peer in PEERS), GARDENER]
+PROJECTS = [*dict.fromkeys(peer.project for peer in PEERS), GARDENER, CRDIFY]
 
 pytestmark = pytest.mark.skipif(mode() is not Mode.RECORDED, reason="the programs answer, not the recordings")
 

@@ -48,6 +48,7 @@ from restow.conversion.certificates.wiring.fieldmanagers import (
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
 from restow.crds import Crd
+from restow.crds.composites import XRD_GROUP, XRD_KIND
 from restow.kube.resources import CRDS, Resource
 
 UNWIRED: Final = "restow.dev/unwired"
@@ -55,11 +56,9 @@ UNWIRED: Final = "restow.dev/unwired"
 running then does not wire the CRD again; a server that starts later does."""
 
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-_GROUP: Final = "apiextensions.crossplane.io"
-_KIND: Final = "CompositeResourceDefinition"
 
 #: Crossplane's CompositeResourceDefinitions, at the version that its releases 1 and 2 both serve.
-COMPOSITES: Final = Resource(_GROUP, "v1", "compositeresourcedefinitions", namespaced=False)
+COMPOSITES: Final = Resource(XRD_GROUP, "v1", "compositeresourcedefinitions", namespaced=False)
 
 _CONFIG: Final = ("webhook", CONFIG)
 _REVIEW_VERSIONS: Final = ("webhook", "conversionReviewVersions")
@@ -121,7 +120,7 @@ class Definition:
     @property
     def is_composite(self) -> bool:
         """Whether it is Crossplane's CompositeResourceDefinition."""
-        return self.kind == _KIND
+        return self.kind == XRD_KIND
 
 
 def _reduced(entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -141,7 +140,7 @@ def composite_of(document: Mapping[str, Any]) -> str:
     """
     for owner in document["metadata"].get("ownerReferences") or ():
         group = str(owner.get("apiVersion") or "").partition("/")[0]
-        if (group, owner.get("kind")) == (_GROUP, _KIND) and owner.get("controller"):
+        if (group, owner.get("kind")) == (XRD_GROUP, XRD_KIND) and owner.get("controller"):
             return COMPOSITES.api_version
     return ""
 
@@ -150,7 +149,7 @@ def resource_of_definition(api_version: str = "") -> Resource:
     """Return the resource of CompositeResourceDefinitions at an apiVersion; without one that of CRDs."""
     if not api_version:
         return CRDS
-    return Resource(_GROUP, api_version.partition("/")[2], COMPOSITES.plural, namespaced=False)
+    return Resource(XRD_GROUP, api_version.partition("/")[2], COMPOSITES.plural, namespaced=False)
 
 
 @dataclass(frozen=True, slots=True)
