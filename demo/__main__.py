@@ -256,7 +256,7 @@ def _show(finished: DemoResult, form: str) -> None:
     table.add_column("RESULT", overflow="fold")
     when = ""
     for check in finished.checks:
-        cell = Text("ok", style="bold green") if check.passed else Text(check.verdict, style="bold red")
+        cell = Text("ok", style="bold") if check.passed else Text(check.verdict, style="bold red")
         what = Text(check.what)
         if check.note:
             what.append(f"\n{check.note}", style="dim")
@@ -269,7 +269,7 @@ def _show(finished: DemoResult, form: str) -> None:
     )
     console().print(
         f"\n{said}, on {finished.kubernetes}, in {finished.duration_s:.0f} s.",
-        style="bold red" if failed else "bold green",
+        style="bold red" if failed else "bold",
     )
 
 

@@ -53,7 +53,7 @@ class Narration:
 
     def output(self, response: str, *, good: bool | None = None) -> None:
         """Print a response or a result, and colour it if it is good or bad."""
-        self._print(response, {True: "bold green", False: "red", None: ""}[good], indent=_INDENT + 2)
+        self._print(response, {True: "bold", False: "red", None: ""}[good], indent=_INDENT + 2)
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[], None]]:

@@ -20,7 +20,7 @@ from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.rules.model import Rule
 from restow.crds import Schema
-from restow.crds.paths import ROOT, field_path, items_path, values_path
+from restow.crds.paths import ROOT, field_path
 from restow.crds.schema import schema_at
 from restow.crds.schemadiff import common, shared
 
