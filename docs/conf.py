@@ -65,6 +65,6 @@ def setup(app: Any) -> None:
         assert command is not None
         for each in command.params:
             if isinstance(each, SharedOption):
-                each.hidden = True
+                each.hidden, each.envvar = True, None
     for part in ("description", "options", "arguments"):
         app.connect(f"sphinx-click-process-{part}", _as_it_is_written)
