@@ -85,13 +85,16 @@ def _same(rules: Sequence[Rule], spoke: Schema, hub: Schema, places: tuple[str, 
         ends = _ends(rule, spoke, hub)
         if ends is None:
             continue
-        ours, theirs = ends
         inside = (_place(places[0], rule.spoke[0]), _place(places[1], rule.hub[0]))
         if isinstance(rule, Move):
-            yield from _whole(ours, theirs, inside)
+            yield from _whole(*ends, inside)
         elif isinstance(rule, ScopedRules):
-            yield ours, theirs, inside
-            yield from _scope(rule, ours, theirs, inside)
+            yield *ends, inside
+            inner = rule.content("spoke", spoke), rule.content("hub", hub)
+            if inner[0] is not None and inner[1] is not None:
+                yield from _same(
+                    rule.rules, inner[0], inner[1], (rule.place("spoke", places[0]), rule.place("hub", places[1]))
+                )
 
 
 def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Schema, Schema] | None:
@@ -99,16 +102,6 @@ def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Schema, Schema] | Non
         return None
     ours, theirs = schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, parse(rule.hub[0]))
     return None if ours is None or theirs is None else (ours, theirs)
-
-
-def _scope(rule: ScopedRules, ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:
-    if rule.container == "object":
-        yield from _same(rule.rules, ours, theirs, places)
-        return
-    step = items_path if rule.container == "list" else values_path
-    inner = (ours.items, theirs.items) if rule.container == "list" else (ours.values, theirs.values)
-    if inner[0] is not None and inner[1] is not None:
-        yield from _same(rule.rules, inner[0], inner[1], (step(places[0]), step(places[1])))
 
 
 def _below(path: Path, claimed: set[Path], ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:

@@ -21,13 +21,15 @@ from restow.conversion.definition.advice import argument
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, Waiver, opposite
+from restow.conversion.rules.model import Rule, ScopedRules, Side, opposite
 from restow.crds import Schema
-from restow.crds.paths import ROOT, items_path, values_path
+from restow.crds.paths import ROOT
 from restow.crds.schema import schema_at
 
 _SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
 _FIX_KEPT: Final = "Give the field a default in the schema, or let clients expect that it is missing"
+_HIDDEN: Final = "is in both versions, and the stash keeps its value on both sides: neither shows that of the other"
+_FIX_HIDDEN: Final = "Convert it if some values mean the same in both, with rules.enum, rules.cast or rules.pair"
 
 #: The object that rules apply to, on both sides: its schema, and the text of its path.
 _Scope = dict[Side, tuple[Schema | None, str]]
@@ -47,6 +49,24 @@ def missing_where_made(kind: KindGraph) -> list[Diagnostic]:
     """
     problem = "is required, and missing where {rule} alone makes the object around it"
     return _notes(kind, _made, problem, _advice_left_out)
+
+
+def hidden_on_both_sides(kind: KindGraph) -> list[Diagnostic]:
+    """Return a note for each field that both versions have under one name, and that each keeps from the other."""
+    return _notes(kind, _hidden, _HIDDEN, lambda _side, _path: _FIX_HIDDEN)
+
+
+def _hidden(rules: Sequence[Rule], _scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
+    stashed = {
+        (each, parse(text)): rule
+        for rule in rules
+        if rule.name == "stash"
+        for each in _SIDES
+        for text in rule.claims(each)
+    }
+    yield from (
+        (path, rule) for (each, path), rule in stashed.items() if each == side == "spoke" and ("hub", path) in stashed
+    )
 
 
 #: Finds the fields that are missing in a scope, and the rule for each.
@@ -81,20 +101,21 @@ def _scopes(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Sequence[Rul
     yield rules, scope
     for rule in flattened(rules):
         if isinstance(rule, ScopedRules):
-            yield from _scopes(rule.rules, {side: _entered(rule, side, *scope[side]) for side in _SIDES})
+            inner = {side: (rule.content(side, around), rule.place(side, at)) for side, (around, at) in scope.items()}
+            yield from _scopes(rule.rules, inner)
 
 
 def _kept(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
     schema, _ = scope[side]
     for rule in flattened(rules):
-        if schema is not None and isinstance(rule, Lens) and rule.on_error == "keep":
+        if schema is not None and rule.keeps and not rule.contained:
             yield from ((path, rule) for path in map(parse, rule.claims(side)) if is_required(schema, path))
 
 
 def _made(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
     (schema, _), (source, _) = scope[side], scope[opposite(side)]
     if schema is not None and source is not None:
-        answered = [parse(text) for rule in rules if isinstance(rule, Waiver) for text in getattr(rule, side)]
+        answered = [parse(text) for rule in rules if rule.name == "waive" for text in getattr(rule, side)]
         yield from ((path, rule) for path, rule in left_out(rules, side, schema, source) if path not in answered)
 
 
@@ -118,18 +139,6 @@ def left_out(rules: Sequence[Rule], side: Side, schema: Schema, source: Schema) 
 def _has_around(source: Schema, around: Path, path: Path) -> bool:
     """Return whether every object that has a value at a path also has an object at another path."""
     return starts_with(path, around) or all(is_always(source, around[:end]) for end in beyond(around, path[:-1]))
-
-
-def _entered(rule: ScopedRules, side: Side, schema: Schema | None, around: str) -> tuple[Schema | None, str]:
-    path = parse(rule.claims(side)[0])
-    inner, place = schema_at(schema, path), shown(path, around)
-    match rule.container:
-        case "list":
-            return inner and inner.items, items_path(place)
-        case "map":
-            return inner and inner.values, values_path(place)
-        case _:
-            return inner, place
 
 
 def is_required(schema: Schema, path: Path) -> bool:

@@ -63,20 +63,11 @@ def _in_scope(rules: Sequence[Rule], spoke: Schema, hub: Schema, inside: str) ->
         yield python_source(drafted), inside
     for rule in every:
         if isinstance(rule, ScopedRules):
-            inner = tuple(_inner(rule, side, root) for side, root in (("spoke", spoke), ("hub", hub)))
+            inner = rule.content("spoke", spoke), rule.content("hub", hub)
             if inner[0] is not None and inner[1] is not None:
                 yield from _in_scope(
                     rule.rules, inner[0], inner[1], f"{inside} > {rule.label}" if inside else rule.label
                 )
-
-
-def _inner(rule: ScopedRules, side: str, root: Schema) -> Schema | None:
-    schema: Schema | None = root
-    for name in parse(rule.claims("spoke" if side == "spoke" else "hub")[0]):
-        schema = None if schema is None else schema.field(name)
-    if schema is None or rule.container == "object":
-        return schema
-    return schema.items if rule.container == "list" else schema.values
 
 
 def _only_here(
@@ -96,7 +87,7 @@ def _only_here(
 
 def _is_worth(one: Field, other: Field, guess: Likely) -> bool:
     """Return whether a guess is worth reporting: a wrong one costs more than none."""
-    if guess.rule is None or (guess.rule.name == "cast" and not guess.is_certain):
+    if guess.rule is None or guess.asks or (guess.rule.name == "cast" and not guess.is_certain):
         return False
     return guess.rule.name in _UNITS or not means_another(one.name, other.name)
 

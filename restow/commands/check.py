@@ -16,7 +16,7 @@ from restow.cli.session import Session, run
 from restow.conversion import Adopted, DefinitionError, Diagnostic, Graph
 from restow.conversion.definition.bounds import narrowed_bounds
 from restow.conversion.definition.losses import AcceptedList, RuleLoss, accepted_lists, rule_losses
-from restow.conversion.definition.missing import missing_where_kept, missing_where_made
+from restow.conversion.definition.missing import hidden_on_both_sides, missing_where_kept, missing_where_made
 from restow.conversion.definition.opaque import OpaqueField, opaque_fields
 from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
@@ -87,7 +87,8 @@ class _Checked:
         found = (
             note
             for kind in kinds
-            for note in (*narrowed_bounds(kind), *missing_where_kept(kind), *missing_where_made(kind))
+            for find in (narrowed_bounds, missing_where_kept, missing_where_made, hidden_on_both_sides)
+            for note in find(kind)
         )
         return [replace(note, fix=self.source.phrased(note.fix)) for note in found]
 

@@ -13,7 +13,7 @@ KINDS: Final = frozenset(
     ("Rule", "Move", "Lens", "Constant", "Default", "Waiver", "Private", "ScopedRules", "RuleGroup", "When")
 )
 
-CEILING: Final = 170
+CEILING: Final = 158
 """How many type tests there are. The number may only go down: whoever removes some lowers it here."""
 
 
