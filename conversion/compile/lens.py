@@ -24,7 +24,8 @@ from restow.conversion.model.errors import ObjectError, RuleFailed, ValueBeyondL
 from restow.conversion.model.fieldpath import Path, dig
 from restow.conversion.model.values import ABSENT, Json, alike, is_json, same
 from restow.conversion.rules.kindwide import has_limits
-from restow.conversion.rules.model import Direction, Lens, Packing, claimed_paths, is_constant_read
+from restow.conversion.rules.model import Direction, Lens, Packing, Side, claimed_paths, is_constant_read
+from restow.conversion.rules.standard.enums import Admitted
 from restow.conversion.rules.standard.shapes import computing
 from restow.conversion.stash.entries import failed_entry, is_kept_failure, is_shown
 from restow.crds import Schema, pruned_paths
@@ -91,6 +92,8 @@ class LensStep:
         elif lens.standard is not None and lens.standard.must_fit is not None:
             place = claimed_paths(lens, lens.standard.must_fit)[0]
             inverse = partial(_fitting, inverse, schema_at(source_schema, place), lens.standard.passes)
+        sides: tuple[Side, Side] = ("hub", "spoke") if upward else ("spoke", "hub")
+        forward, inverse = _admitted(forward, lens, sides[0]), _admitted(inverse, lens, sides[1])
         leaves, gives = (lens.hub, lens.hub_packing) if upward else (lens.spoke, lens.spoke_packing)
         found = tuple(schema_at(schema, path) for path in paths)
         return cls(
@@ -258,6 +261,10 @@ def _merge(lens: Lens, direction: Direction) -> Callable[..., Any] | None:
         return lens.standard.merge.get(direction)
     upward = direction == "up"
     return lens.merge if lens.may_lose("down" if upward else "up") and (upward or not lens.reads_hub) else None
+
+
+def _admitted(function: Callable[..., Any], lens: Lens, side: Side) -> Callable[..., Any]:
+    return Admitted(function, lens.admitted[side]) if side in lens.admitted else function
 
 
 def _fitting(function: Callable[..., Any], schema: Schema | None, passes: bool, value: Any) -> Any:

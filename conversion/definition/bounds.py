@@ -86,12 +86,11 @@ def _same(rules: Sequence[Rule], spoke: Schema, hub: Schema, places: tuple[str, 
         ends = _ends(rule, spoke, hub)
         if ends is None:
             continue
-        ours, theirs = ends
         inside = (_place(places[0], rule.spoke[0]), _place(places[1], rule.hub[0]))
         if rule.moves:
-            yield from _whole(ours, theirs, inside)
+            yield from _whole(*ends, inside)
         elif rule.is_scope:
-            yield ours, theirs, inside
+            yield *ends, inside
             inner = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
             if inner[0] is not None and inner[1] is not None:
                 below = rule.inner_place("spoke", places[0]), rule.inner_place("hub", places[1])

@@ -33,7 +33,6 @@ from restow.conversion.rules.model import (
     claimed_paths,
 )
 from restow.crds import ANY, Schema
-from restow.crds.paths import items_path, values_path
 from restow.crds.schema import schema_at
 
 
@@ -41,7 +40,7 @@ def check_branches(
     rules: Sequence[Rule], spoke: Schema | None, hub: Schema | None, findings: DiagnosticCollector
 ) -> tuple[Rule, ...]:
     """Report the defects of the unions of a scope, at any depth; return rules that have the hub's values."""
-    always = tuple(rule for rule in rules if not isinstance(rule, When))
+    always = tuple(rule for rule in rules if not rule.is_branch)
     found = tuple(_checked(rule, always, spoke, hub, findings) for rule in rules)
     scope = branched(found)
     for union in scope.unions:
@@ -60,22 +59,10 @@ def _checked(
         rule = checked(rule, always, findings)
         _check_declared(rule, spoke, hub, findings)
         return replace(rule, rules=check_branches(rule.rules, spoke, hub, findings))
-    if isinstance(rule, ScopedRules):
-        places = (findings.place("spoke", parse(rule.spoke[0])), findings.place("hub", parse(rule.hub[0])))
-        if rule.container != "object":
-            step = items_path if rule.container == "list" else values_path
-            places = (step(places[0]), step(places[1]))
-        inner = check_branches(rule.rules, *_inside(rule, spoke, hub), findings.below(*places))
-        return rule if inner == rule.rules else replace(rule, rules=inner)
-    return rule
-
-
-def _inside(rule: ScopedRules, spoke: Schema | None, hub: Schema | None) -> tuple[Schema | None, Schema | None]:
-    """Return the schemas of the objects that a rule applies inside of."""
-    ours, theirs = schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, parse(rule.hub[0]))
-    if rule.container == "list":
-        return ours and ours.items, theirs and theirs.items
-    return (ours and ours.values, theirs and theirs.values) if rule.container == "map" else (ours, theirs)
+    if rule.is_scope:
+        below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
+        return rule.with_contained(check_branches(rule.contained, *below, findings.inside(rule)))
+    return rule.fitted(spoke, hub)
 
 
 def _check_distinct(union: Union, findings: DiagnosticCollector) -> None:
@@ -267,9 +254,9 @@ def with_leftovers(rules: Sequence[Rule], spoke: Schema | None, hub: Schema | No
 def _complete(rule: Rule, spoke: Schema | None, hub: Schema | None) -> Rule:
     if isinstance(rule, When):
         return replace(rule, rules=with_leftovers(rule.rules, spoke, hub))
-    if isinstance(rule, ScopedRules):
-        inner = with_leftovers(rule.rules, *_inside(rule, spoke, hub))
-        return rule if inner == rule.rules else replace(rule, rules=inner)
+    if rule.is_scope:
+        below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
+        return rule.with_contained(with_leftovers(rule.contained, *below))
     return rule
 
 

@@ -167,7 +167,7 @@ def _enum_rule(spoke: Schema, hub: Schema, spot: Spot) -> str:
     if spoke.kind in ("list", "map"):
         return spot.pair
     guess = likely(Field(spot.spoke, spoke), Field(spot.hub, hub))
-    if guess is not None and guess.rule is not None and guess.rule.name == "enum":
+    if guess is not None and guess.rule is not None and guess.rule.name == "enum" and not guess.asks:
         return spot.around(python_source(guess.rule))
     if ours is None or theirs is None:  # the other version takes any value: those of the enum stay as they are
         same = _table((value, literal(value)) for value in ours or theirs or ())

@@ -10,199 +10,22 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from restow.conversion.definition.advice import Around
+from restow.conversion.definition.claims import SchemaAnswers
 from restow.conversion.definition.comparison import compare_types
-from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
-from restow.conversion.definition.required import (
-    check_dispensable,
-    check_implied,
-    check_made,
-    check_waivers,
-    is_guaranteed,
-    one_sided,
-    requiring,
-)
-from restow.conversion.definition.shapes import check_scalar, check_standard
+from restow.conversion.definition.diagnostics import DiagnosticCollector
+from restow.conversion.definition.required import check_made, check_waivers, is_guaranteed, one_sided, requiring
 from restow.conversion.model.fieldpath import Path, argument, parse, shown, starts_with
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import (
-    Constant,
-    Default,
-    Lens,
-    Move,
-    Private,
-    Rule,
-    ScopedRules,
-    Side,
-    key_names,
-    opposite,
-)
-from restow.crds import ANY, Schema
+from restow.conversion.rules.model import Rule, Side, opposite
+from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
 from restow.crds.schema import schema_at
-from restow.crds.types import fits
-
-Cover = Callable[[Sequence[Rule], Schema, Schema, DiagnosticCollector], None]
-
-
-def check_mapped(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
-    """Report the misfits of one rule; ``cover`` checks the fields of schemas that the rule compares or enters."""
-    match rule:
-        case Move():
-            _check_same(rule, spoke, hub, findings, cover)
-            _check_required(rule, spoke, hub, findings)
-        case Default() if not rule.is_layered:
-            _check_same(rule, spoke, hub, findings, cover)
-        case Private():
-            check_dispensable(rule, spoke, hub, findings)
-        case Lens() if rule.tables is not None:
-            _check_table(rule, spoke, hub, findings)
-            _check_required(rule, spoke, hub, findings)
-        case Lens() if rule.singleton is not None:
-            _check_singleton(rule, spoke, hub, findings, cover)
-            _check_required(rule, spoke, hub, findings)
-        case Lens() if rule.standard is not None:
-            check_standard(rule, spoke, hub, findings)
-            if rule.packing("spoke") == rule.packing("hub") == "value":
-                _check_required(rule, spoke, hub, findings)
-        case Lens() if rule.packing("spoke") == rule.packing("hub") == "value":
-            _check_required(rule, spoke, hub, findings)
-        case ScopedRules():
-            _check_scope(rule, spoke, hub, findings, cover)
-
-
-def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Path, Path, Schema | None, Schema | None]:
-    ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
-    return ours, theirs, schema_at(spoke, ours), schema_at(hub, theirs)
-
-
-def _check_same(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
-    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
-    if from_schema is ANY or to_schema is ANY:
-        return  # an undeclared field of an opaque object: only the author knows its content
-    if from_schema is not None and to_schema is not None and from_schema.node != to_schema.node:
-        places = (findings.place("spoke", ours), findings.place("hub", theirs))
-        step = Around("object", ours, theirs, rule, required=requiring(spoke, hub, ours, theirs))
-        cover((), from_schema, to_schema, findings.below(places[0], places[1], step))
-
-
-def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
-    from_parent, to_parent = schema_at(spoke, ours[:-1]), schema_at(hub, theirs[:-1])
-    if from_schema is not None and to_schema is not None and from_parent is not None and to_parent is not None:
-        is_guaranteed(from_parent, to_parent, ours, theirs, findings)
-
-
-def _check_table(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    assert rule.tables is not None
-    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
-    if not check_scalar(rule, spoke, hub, findings):
-        return
-    sides: tuple[tuple[Side, Path, Schema | None, Any, Schema | None], ...] = (
-        ("spoke", ours, from_schema, rule.tables["up"], to_schema),
-        ("hub", theirs, to_schema, rule.tables["down"], from_schema),
-    )
-    for side, path, schema, table, target in sides:
-        allowed = None if schema is None else schema.node.get("enum")
-        admitted = None if target is None else target.node.get("enum")
-        for value in allowed or ():
-            if value is not None and value not in table and (admitted is None or value not in admitted):
-                keyword = "up" if side == "spoke" else "down"
-                findings.add(
-                    side,
-                    path,
-                    f"{rule.label} has no entry for {value!r}",
-                    f"Add it to the table, or to {keyword}=",
-                )
-        for value in table.values():
-            if not fits(value, target) or (admitted is not None and value not in admitted):
-                other = findings.version(opposite(side))
-                findings.add(
-                    side,
-                    path,
-                    f"{rule.label} gives {value!r}, which {other} does not admit",
-                    "Correct the table",
-                )
-
-
-def _check_singleton(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
-    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
-    side: Side = "hub" if rule.singleton == "hub" else "spoke"
-    listed = to_schema if side == "hub" else from_schema
-    if listed is None:
-        return
-    if listed.kind == "any" and listed.items is None:
-        return
-    if listed.kind not in ("list", "any") or listed.items is None:
-        findings.add(side, theirs if side == "hub" else ours, f"{rule.label} needs a list", "Correct the path")
-        return
-    places = (findings.place("spoke", ours), findings.place("hub", theirs))
-    step = Around("wrapped", ours, theirs, rule, required=requiring(spoke, hub, ours, theirs))
-    other = from_schema if side == "hub" else to_schema
-    if other is None or other.node == listed.items.node:
-        return
-    if side == "hub":
-        cover((), other, listed.items, findings.below(places[0], items_path(places[1]), step))
-    else:
-        cover((), listed.items, other, findings.below(items_path(places[0]), places[1], step))
-
-
-def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
-    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
-    if from_schema is None or to_schema is None:
-        return
-    wanted = "list" if rule.container == "list" else "map"
-    for side, path, schema in (("spoke", ours, from_schema), ("hub", theirs, to_schema)):
-        if schema.kind not in (wanted, "any"):
-            fix = _other_scope(schema, shown(path).removeprefix("."), rule)
-            findings.add(side, path, f"{rule.label} needs a {wanted}", fix)  # type: ignore[arg-type]
-            return
-    _check_required(rule, spoke, hub, findings)
-    places = (findings.place("spoke", ours), findings.place("hub", theirs))
-    declared = (name for side in ("spoke", "hub") for name in key_names(rule, side))
-    keys = frozenset((*from_schema.list_keys, *to_schema.list_keys, *declared))
-    around = Around(rule.container, ours, theirs, rule, keys, requiring(spoke, hub, ours, theirs))
-    if rule.container == "object":
-        cover(
-            _entered(rule, from_schema, to_schema), from_schema, to_schema, findings.below(places[0], places[1], around)
-        )
-        return
-    below = (from_schema.items, to_schema.items) if wanted == "list" else (from_schema.values, to_schema.values)
-    if wanted == "list":
-        _check_keys(rule, from_schema, to_schema, findings, ours, theirs)
-    if below[0] is not None and below[1] is not None:
-        step = items_path if wanted == "list" else values_path
-        rules = _entered(rule, below[0], below[1])
-        cover(rules, below[0], below[1], findings.below(step(places[0]), step(places[1]), around))
-
-
-def _entered(rule: ScopedRules, spoke: Schema, hub: Schema) -> tuple[Rule, ...]:
-    """Return the inner rules, and those that apply again, as long as a schema describes something there.
-
-    A schema is finite, so its innermost level may lack the field; the first level may not.
-    """
-    again = []
-    for each in rule.recursions:
-        ends = schema_at(spoke, parse(each.spoke[0])), schema_at(hub, parse(each.hub[0]))
-        is_last = rule.is_again and ends == (None, None)
-        if not is_last and any(end is not ANY for end in ends):
-            again.append(each)
-    return (*rule.rules, *again)
-
-
-def _other_scope(schema: Schema, path: str, rule: ScopedRules) -> str:
-    """Return the rule that enters what the schema declares at a path."""
-    if schema.kind == "list":
-        return f'It is a list: write rules.each("{path}", […])'
-    if schema.kind == "map" and rule.container == "list":
-        name = "inside" if schema.properties else "each_value"
-        return f'It is {"an object" if schema.properties else "a map"}: write rules.{name}("{path}", […])'
-    return "Correct the path"
 
 
 def _through(path: Path, root: Schema) -> str:
@@ -215,23 +38,6 @@ def _through(path: Path, root: Schema) -> str:
                 return f'It is in a list: write rules.each("{field}", [… "{rest}" …])'
             return ""
     return ""
-
-
-def _check_keys(
-    rule: ScopedRules, spoke: Schema, hub: Schema, findings: DiagnosticCollector, ours: Path, theirs: Path
-) -> None:
-    check_keys(rule, findings)
-    checks: tuple[tuple[Side, Schema, Path], ...] = (("spoke", spoke, ours), ("hub", hub, theirs))
-    for side, schema, path in checks:
-        keys = key_names(rule, side)
-        if schema.list_type == "map" and set(keys) != set(schema.list_keys):
-            findings.add(
-                side,
-                path,
-                f"{rule.label} distinguishes items by {', '.join(keys) or 'nothing'}, the schema by "
-                f"{', '.join(schema.list_keys)}",
-                "Give the list-map keys as key=, and rename them with rules.rename if the versions differ",
-            )
 
 
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -276,10 +82,9 @@ class _Coverage:
         for side, root in roots.items():
             for path, rule in self.claims[side].rules.items():
                 self._check_exists(path, rule, side, root)
+        answers = SchemaAnswers(rules, roots, self.findings, check_coverage)
         for rule in rules:
-            check_mapped(rule, roots["spoke"], roots["hub"], self.findings, check_coverage)
-            if isinstance(rule, Constant | Default):
-                check_implied(rule, rules, roots["spoke"], roots["hub"], self.findings)
+            rule.ask(answers)
         check_made(rules, roots["spoke"], roots["hub"], self.findings)
         self._fields(roots["spoke"], roots["hub"], ())
         self._repeated(roots["spoke"], roots["hub"], ())
@@ -301,7 +106,7 @@ class _Coverage:
         declares = f"{self.findings.version(other)} declares it"
         if not rule.claims(other):
             named = f"hub={argument(path)}" if other == "hub" else argument(path)
-            value = "value=…" if isinstance(rule, Constant) else ""
+            value = "value=…" if rule.name == "constant" else ""
             return f"Write rules.{rule.name}({', '.join(filter(None, (named, value, _reason(rule))))}): {declares}"
         if any(schema_at(self.roots[side], parse(text)) is None for text in rule.claims(other)):
             return ""

@@ -117,6 +117,8 @@ class _Scope:
         found = likely(one, other)
         if found is not None and found.is_certain and found.rule is not None:
             self._draft(found.rule, found.why)
+            if found.asks:
+                self._ask(one, replace(found, rule=None), found.asks)
             return
         if self._types(one) == self._types(other) and found is None:
             return  # differing bounds and the like, which the check notes
@@ -221,6 +223,8 @@ class _Scope:
         if is_object and self._inside(one, other):
             return
         self._draft(guess.rule, guess.why)
+        if guess.asks:
+            self._ask(one, replace(guess, rule=None), guess.asks)
 
     def _candidates(self) -> Iterator[tuple[tuple[bool, bool, float, int], Field, Field, Likely]]:
         theirs = [each for outer in self.theirs for each in _with_inner(outer)]

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.conversion import rules
+from restow.conversion.definition.advice import literal
 from restow.conversion.definition.names import are_one_name, likeness, means_another, singular, without_unit
 from restow.conversion.model.fieldpath import Path, shown
 from restow.conversion.rules.model import Rule
@@ -41,12 +43,16 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Likely:
-    """A guess: the rule (None if unknown), the reason, and the objection to it if it is not certain."""
+    """A guess: the rule (None if unknown), the reason, and the objection to it if it is not certain.
+
+    ``asks`` is a question about a part of the rule, whose other parts are certain.
+    """
 
     rule: Rule | None
     why: str
     doubt: str = ""
     score: float = 1.0
+    asks: str = ""
 
     @property
     def is_certain(self) -> bool:
@@ -260,19 +266,60 @@ def _same_type(spoke: Field, hub: Field) -> Likely | None:
 def _other_values(spoke: Field, hub: Field, doubt: str, score: float) -> Likely | None:
     ours, theirs = (_values(each.schema) for each in (spoke, hub))
     if ours is None or theirs is None:
-        if spoke.path == hub.path:
-            return None
-        name = "rename" if spoke.path[:-1] == hub.path[:-1] else "move"
-        rule = getattr(rules, name)(spoke.text, hub.text)
-        return Likely(rule, "the names are alike", doubt or "the fields admit different values", score)
+        return _open_values(spoke, hub, ours or theirs or (), doubt, score)
     if set(ours) == set(theirs):
         return None
-    table = {value: other for value in ours for other in theirs if _spelled(value) == _spelled(other)}
-    is_whole = len(table) == len(ours) == len(theirs) == len(set(table.values()))
-    rule = rules.enum(spoke.text, table, hub=None if spoke.path == hub.path else hub.text) if is_whole else None
-    left = [str(value) for value in (*ours, *theirs) if value not in table and value not in table.values()]
-    more = "" if is_whole else f"no value of the other version is spelled like {', '.join(dict.fromkeys(left))}"
-    return Likely(rule, "the same values in another spelling", doubt or more, score)
+    same = {value for value in ours if value in theirs}
+    table = {
+        value: other
+        for value in ours
+        for other in theirs
+        if not same & {value, other} and _spelled(value) == _spelled(other)
+    }
+    named = {*same, *table, *table.values()}
+    left = [[value for value in values if value not in named] for values in (ours, theirs)]
+    is_one_to_one = len(table) == len(set(table.values()))
+    path = None if spoke.path == hub.path else hub.text
+    if is_one_to_one and not any(left):
+        why = "the same values in another spelling"
+        return Likely(rules.enum(spoke.text, _as_table(table), hub=path), why, doubt, score)
+    if is_one_to_one and same:
+        up, down = (
+            {value: _stand_in(end, named) for value in rest} for rest, end in zip(left, (hub, spoke), strict=True)
+        )
+        tables = {name: _as_table(each) for name, each in (("up", up), ("down", down)) if each}
+        rule = rules.enum(spoke.text, _as_table(table), hub=path, **tables)
+        shown = [f"shows {literal(other)} for {literal(value)}" for value, other in (*up.items(), *down.items())]
+        asks = f"the draft {' and '.join(shown)}, which one version alone has: choose another value if that is wrong"
+        return Likely(rule, "the values that both versions have pass unchanged", doubt, score, asks)
+    more = (
+        f"no value of the other version is spelled like {', '.join(map(literal, dict.fromkeys([*left[0], *left[1]])))}"
+    )
+    return Likely(None, "the same values in another spelling", doubt or more, score)
+
+
+def _open_values(spoke: Field, hub: Field, values: Sequence[Any], doubt: str, score: float) -> Likely | None:
+    """Guess a rule between an enum and a field that takes any value."""
+    if spoke.path == hub.path:
+        if not values:
+            return None
+        table = _as_table({value: value for value in values})
+        return Likely(rules.enum(spoke.text, table), "other values than these are kept, and not shown", "", score)
+    name = "rename" if spoke.path[:-1] == hub.path[:-1] else "move"
+    rule = getattr(rules, name)(spoke.text, hub.text)
+    return Likely(rule, "the names are alike", doubt or "the fields admit different values", score)
+
+
+def _stand_in(field: Field, named: AbstractSet[Any]) -> Any:
+    """Return the value to show for one that an enum does not have: the default, else the first that both have."""
+    values = [value for value in _values(field.schema) or () if value in named]
+    default = field.schema.default if field.schema.has_default else None
+    return default if default in values else values[0]
+
+
+def _as_table(table: Mapping[Any, Any]) -> Any:
+    """Return a table as a rule takes it: pairs, if its values cannot be names of fields."""
+    return dict(table) if all(isinstance(value, str) for value in table) else [[*pair] for pair in table.items()]
 
 
 def _values(schema: Schema) -> Sequence[Any] | None:

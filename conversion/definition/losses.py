@@ -24,12 +24,12 @@ from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.definition.diagnostics import DiagnosticCollector
-from restow.conversion.model.fieldpath import Path, parse
-from restow.conversion.rules.branches import When, flattened
+from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.kindwide import Keyless, lists_of, with_keyless
-from restow.conversion.rules.model import Loss, Rule, ScopedRules, Side, inside_path
+from restow.conversion.rules.model import Loss, Rule, ScopedRules
 from restow.crds import Schema
-from restow.crds.paths import ROOT, field_path, items_path, values_path
+from restow.crds.paths import ROOT
 from restow.crds.schema import schema_at
 
 
@@ -75,26 +75,19 @@ def _of_rules(
     rules: Sequence[Rule], kind: str, version: str, hub: str, around: tuple[str, str], branch: str = ""
 ) -> Iterator[RuleLoss]:
     for rule in rules:
-        if isinstance(rule, When):
-            yield from _of_rules(rule.rules, kind, version, hub, around, f"{branch} {rule.label}".strip())
+        if rule.is_branch:
+            yield from _of_rules(rule.contained, kind, version, hub, around, f"{branch} {rule.label}".strip())
             continue
-        paths = (_places(rule, "spoke", around[0]), _places(rule, "hub", around[1]))
+        paths = _places(rule.spoke, around[0]), _places(rule.hub, around[1])
         up, down = rule.loss("up"), rule.loss("down")
         yield RuleLoss(kind, version, hub, rule.label, paths, up, down, rule.reason, branch, rule.keeps)
-        if isinstance(rule, ScopedRules):
-            (spoke,), (of_hub,) = paths
-            inside = (inside_path(rule.container, spoke), inside_path(rule.container, of_hub))
-            yield from _of_rules(rule.rules, kind, version, hub, inside, branch)
+        if rule.is_scope:
+            inside = rule.inner_place("spoke", around[0]), rule.inner_place("hub", around[1])
+            yield from _of_rules(rule.contained, kind, version, hub, inside, branch)
 
 
-def _places(rule: Rule, side: Side, around: str) -> tuple[str, ...]:
-    return tuple(_below(around, text) for text in (rule.spoke if side == "spoke" else rule.hub))
-
-
-def _below(around: str, text: str) -> str:
-    for name in parse(text):
-        around = field_path(around, name)
-    return around
+def _places(texts: Sequence[str], around: str) -> tuple[str, ...]:
+    return tuple(shown(parse(text), around) for text in texts)
 
 
 _USUAL: Final = ("name", "id", "key", "type")
@@ -160,20 +153,11 @@ def check_keyless_lists(
     for rule in flattened(rules):
         if not isinstance(rule, ScopedRules):
             continue
-        ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
-        from_schema, to_schema = schema_at(spoke, ours), schema_at(hub, theirs)
-        places = (findings.place("spoke", ours), findings.place("hub", theirs))
-        match rule.container:
-            case "list":
-                _check_list(rule, from_schema, to_schema, theirs, findings)
-                below = (from_schema and from_schema.items, to_schema and to_schema.items)
-                places = (items_path(places[0]), items_path(places[1]))
-            case "map":
-                below = (from_schema and from_schema.values, to_schema and to_schema.values)
-                places = (values_path(places[0]), values_path(places[1]))
-            case "object":
-                below = (from_schema, to_schema)
-        check_keyless_lists(rule.rules, *below, findings.below(*places))
+        if rule.container == "list":
+            path = parse(rule.hub[0])
+            _check_list(rule, schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, path), path, findings)
+        below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
+        check_keyless_lists(rule.rules, *below, findings.inside(rule))
 
 
 def _check_list(

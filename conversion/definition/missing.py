@@ -26,6 +26,8 @@ from restow.crds.paths import ROOT
 from restow.crds.schema import schema_at
 
 _FIX_KEPT: Final = "Give the field a default in the schema, or let clients expect that it is missing"
+_HIDDEN: Final = "is in both versions, and the stash keeps its value on both sides: neither shows that of the other"
+_FIX_HIDDEN: Final = "Convert it if some values mean the same in both, with rules.enum, rules.cast or rules.pair"
 
 #: The object that rules apply to, on both sides: its schema, and the text of its path.
 _Scope = dict[Side, tuple[Schema | None, str]]
@@ -45,6 +47,24 @@ def missing_where_made(kind: KindGraph) -> list[Diagnostic]:
     """
     problem = "is required, and missing where {rule} alone makes the object around it"
     return _notes(kind, _made, problem, _advice_left_out)
+
+
+def hidden_on_both_sides(kind: KindGraph) -> list[Diagnostic]:
+    """Return a note for each field that both versions have under one name, and that each keeps from the other."""
+    return _notes(kind, _hidden, _HIDDEN, lambda _side, _path: _FIX_HIDDEN)
+
+
+def _hidden(rules: Sequence[Rule], _scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
+    stashed = {
+        (each, parse(text)): rule
+        for rule in rules
+        if rule.name == "stash"
+        for each in SIDES
+        for text in rule.claims(each)
+    }
+    yield from (
+        (path, rule) for (each, path), rule in stashed.items() if each == side == "spoke" and ("hub", path) in stashed
+    )
 
 
 #: Finds the fields that are missing in a scope, and the rule for each.
@@ -87,17 +107,15 @@ def _scopes(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Sequence[Rul
 def _kept(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
     schema, _ = scope[side]
     for rule in flattened(rules):
-        if schema is not None and rule.is_opaque and rule.keeps:
+        if schema is not None and rule.keeps and not rule.contained:
             yield from ((path, rule) for path in map(parse, rule.claims(side)) if is_required(schema, path))
 
 
 def _made(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
     (schema, _), (source, _) = scope[side], scope[opposite(side)]
     if schema is not None and source is not None:
-        answered = [rule.answers for rule in rules]
-        yield from (
-            (path, rule) for path, rule in left_out(rules, side, schema, source) if (side, path) not in answered
-        )
+        answered = [parse(text) for rule in rules if rule.name == "waive" for text in getattr(rule, side)]
+        yield from ((path, rule) for path, rule in left_out(rules, side, schema, source) if path not in answered)
 
 
 def left_out(rules: Sequence[Rule], side: Side, schema: Schema, source: Schema) -> Iterator[tuple[Path, Rule]]:

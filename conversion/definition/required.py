@@ -19,7 +19,7 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.missing import beyond, is_always, is_required, left_out
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.branches import When
+from restow.conversion.rules.branches import overlap
 from restow.conversion.rules.model import (
     Constant,
     Default,
@@ -30,6 +30,7 @@ from restow.conversion.rules.model import (
     ScopedRules,
     Side,
     Waiver,
+    claimed_paths,
     opposite,
 )
 from restow.crds import Schema
@@ -55,7 +56,9 @@ def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
             findings.add(side, path, problem, _advice(side, paths, field, findings))
 
 
-def _advice(side: Side, paths: Mapping[Side, Path], field: Schema, findings: DiagnosticCollector) -> str:
+def _advice(
+    side: Side, paths: Mapping[Side, Path], field: Schema | None, findings: DiagnosticCollector, *more: str
+) -> str:
     """Return the rules, as source text, that define the meaning of the absence."""
     spot = findings.spot(paths["spoke"], paths["hub"], next_to_move=True)
     if spot.is_key:
@@ -63,7 +66,7 @@ def _advice(side: Side, paths: Mapping[Side, Path], field: Schema, findings: Dia
         return f"{spot.conversion_as_a_whole}; or {_accept(side, inside)}"
     if spot.is_whole:
         return spot.conversion_as_a_whole
-    return f"Say what its absence means with {_default(side, spot, field)}, or {_accept(side, spot)}"
+    return f"Say what its absence means with {_default(side, spot, field, *more)}, or {_accept(side, spot)}"
 
 
 def _default(side: Side, spot: Spot, field: Schema | None, *more: str) -> str:
@@ -193,7 +196,46 @@ def _check_omittable(rule: Default, path: Path, roots: Mapping[Side, Schema], fi
     findings.add(rule.omitted_in, omitted, problem, fix)
 
 
-def check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+def check_given(rule: Rule, rules: Sequence[Rule], roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> None:
+    """Report the required fields of a rule of several fields whose sources may all be missing: it is not called then.
+
+    An object that the rule alone makes is missing, too.
+    """
+    for side in roots:
+        other = opposite(side)
+        claims = [parse(text) for each in rules if each is not rule for text in each.claims(side)]
+        for path in claimed_paths(rule, side):
+            around = path[:-1]
+            is_made = schema_at(roots[other], around) is None and not overlap([around], claims)
+            if is_made or _is_sure(rule, other, roots[other], around) or not _is_open(side, path, roots, findings):
+                continue
+            problem = f"is required, but {rule.label} gives no value where {findings.version(other)} has none of its"
+            findings.add(side, path, f"{problem} fields", _otherwise(rule, side, path, roots, findings))
+
+
+def check_shown(rule: Rule, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> None:
+    """Report the required fields that show only the values which fit."""
+    for side in roots:
+        for path in claimed_paths(rule, side) if rule.shows_what_fits(side) else ():
+            if _is_open(side, path, roots, findings):
+                problem = f"is required, but {rule.label} shows only values that fit"
+                findings.add(side, path, problem, _otherwise(rule, side, path, roots, findings))
+
+
+def _is_open(side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> bool:
+    """Return whether a field is required, and no rule says what it means that it is missing."""
+    return is_required(roots[side], path) and not findings.is_answered(side, path)
+
+
+def _otherwise(rule: Rule, side: Side, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> str:
+    """Return the rules that say what a field is where the rule that converts it gives no value."""
+    sources = claimed_paths(rule, opposite(side))
+    source = sources[0] if len(sources) == 1 else next((each for each in sources if each[-1] == path[-1]), path)
+    paths: dict[Side, Path] = {side: path, opposite(side): source}
+    return _advice(side, paths, schema_at(roots[side], path), findings, "hides=False")
+
+
+def check_dispensable(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
     """Report a required field that only one version has: objects made at the other version never have it."""
     side: Side = "spoke" if rule.spoke else "hub"
     path = parse(rule.claims(side)[0])
@@ -301,7 +343,7 @@ def _counterpart(rules: Sequence[Rule], side: Side, path: Path) -> Path:
     A function may fail, and a branch of a union holds for some objects only.
     """
     other = opposite(side)
-    if any(isinstance(rule, When) for rule in rules):
+    if any(rule.is_branch for rule in rules):
         return ()
     for rule in rules:
         around = next((claim for claim in map(parse, rule.claims(side)) if starts_with(path, claim)), None)

@@ -12,7 +12,7 @@ from typing import Final
 from restow.conversion.definition.advice import Spot
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.fieldpath import Path, argument, parse
-from restow.conversion.rules.model import End, Ends, Lens, Shape, Side
+from restow.conversion.rules.model import End, Ends, Rule, Shape, Side, Standard
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
@@ -26,7 +26,7 @@ _ARTICLED: Final = {
 }
 
 
-def check_scalar(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> bool:
+def check_scalar(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> bool:
     """Report a table of values for a list or an object, which would pass unchanged; return whether there is none."""
     ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
     ends = schema_at(spoke, ours), schema_at(hub, theirs)
@@ -52,31 +52,34 @@ def _for_content(spot: Spot, spoke: Schema | None, hub: Schema | None) -> str:
     return spot.rule(name, argument(spot.spoke), "[]", spot.renamed) if name else spot.pair
 
 
-def check_standard(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report the fields of a standard rule whose schemas have another type, or do not suit it for another reason."""
-    assert rule.standard is not None
+def check_standard(rule: Rule, standard: Standard, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    """Report the fields of a standard rule whose schemas have another type, or do not suit it for another reason.
+
+    A field counts as optional if another rule says what it means that it is missing.
+    """
     ends: Ends = {
-        "spoke": [_end(spoke, text) for text in rule.spoke],
-        "hub": [_end(hub, text) for text in rule.hub],
+        "spoke": [_end(spoke, text, "spoke", findings) for text in rule.spoke],
+        "hub": [_end(hub, text, "hub", findings) for text in rule.hub],
     }
     is_sound = True
-    for side, shapes in rule.standard.shapes.items():
+    for side, shapes in standard.shapes.items():
         for text, end, shape in zip(rule.claims(side), ends[side], shapes, strict=True):
             for problem in () if end is None else _misfits(shape, end.schema):
                 is_sound = False
                 findings.add(side, parse(text), f"{problem}, as {rule.label} needs it", "Correct the path or the rule")
-    if is_sound and rule.standard.check is not None:
-        for misfit in rule.standard.check(ends):
+    if is_sound and standard.check is not None:
+        for misfit in standard.check(ends):
             path = parse(rule.claims(misfit.side)[misfit.index])
             findings.add(misfit.side, path, misfit.problem, misfit.fix)
 
 
-def _end(root: Schema, text: str) -> End | None:
+def _end(root: Schema, text: str, side: Side, findings: DiagnosticCollector) -> End | None:
     path = parse(text)
     around, schema = schema_at(root, path[:-1]), schema_at(root, path)
     if around is None or schema is None:
         return None
-    return End(schema, path[-1] in around.required and not schema.has_default)
+    is_required = path[-1] in around.required and not schema.has_default
+    return End(schema, is_required and not findings.is_answered(side, path))
 
 
 def _misfits(shape: Shape, schema: Schema, inside: str = "") -> Iterator[str]:

@@ -86,7 +86,7 @@ def _only_here(
 
 def _is_worth(one: Field, other: Field, guess: Likely) -> bool:
     """Return whether a guess is worth reporting: a wrong one costs more than none."""
-    if guess.rule is None or (guess.rule.name == "cast" and not guess.is_certain):
+    if guess.rule is None or guess.asks or (guess.rule.name == "cast" and not guess.is_certain):
         return False
     return guess.rule.name in _UNITS or not means_another(one.name, other.name)
 

@@ -19,6 +19,7 @@ from restow.conversion.explain import LeafEnding, Steps, explain, leaves
 from restow.conversion.model.errors import ObjectError
 from restow.conversion.model.values import Json, same
 from restow.crds import pruned_paths
+from restow.crds.decoding import with_defaults
 from restow.crds.types import violations
 
 
@@ -92,12 +93,21 @@ class _Walk:
                 converted = self._convert(self.obj, (self.source, version))
                 if converted is not None:
                     at[version] = converted
-        fits = not any(_misfits(self.kind, self.source, self.obj, self.source))
-        for version, obj in at.items():
-            if fits and version != self.source:
-                self._judge_schema(version, obj)
+        self._judge_schemas(at)
         for here, via in permutations(at, 2):
             self._judge_ways(at, here, via)
+
+    def _judge_schemas(self, at: dict[str, Json]) -> None:
+        """Test the law of schemas on what the API server makes of the object: it first fills in the defaults."""
+        schema = self.kind.schema(self.source)
+        stored = self.obj if schema is None else with_defaults(self.obj, schema)
+        if any(_misfits(self.kind, self.source, stored, self.source)):
+            return
+        for version, obj in at.items():
+            if version != self.source:
+                converted = obj if stored is self.obj else self._convert(stored, (self.source, version))
+                if converted is not None:
+                    self._judge_schema(version, converted)
 
     def _judge_ways(self, at: dict[str, Json], here: str, via: str) -> None:
         there = at[via]

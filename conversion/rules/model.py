@@ -322,6 +322,13 @@ class Rule:
         """Whether one field that the rule writes depends on several that it reads."""
         return False
 
+    def ask(self, schemas: SchemaQuestions) -> None:
+        """Ask whether the schemas of the fields suit the rule."""
+
+    def fitted(self, spoke: Schema | None, hub: Schema | None) -> Rule:  # noqa: ARG002 most rules need no schema
+        """Return the rule with what it takes from the schemas of the objects that it applies to."""
+        return self
+
     def loss(self, direction: Direction) -> Loss:  # noqa: ARG002 a rule loses nothing unless its kind says so
         """Return what the rule does with information in that direction."""
         return Loss.LOSSLESS
@@ -332,6 +339,40 @@ class Rule:
         A part of a value may fit (``described``) where the whole value does not.
         """
         return False
+
+
+class SchemaQuestions(Protocol):
+    """What a rule may ask about the schemas of the fields that it claims; every defect is reported."""
+
+    def same(self, rule: Rule) -> None:
+        """Whether both fields have the same schema."""
+
+    def wrapped(self, rule: Rule, listed: Side) -> None:
+        """Whether the field of one side has the schema of the items on the other one."""
+
+    def inside(self, rule: ScopedRules) -> None:
+        """Whether the rules inside of a list, a map or an object suit its content."""
+
+    def named(self, rule: Rule, tables: Mapping[Direction, Names]) -> None:
+        """Whether tables name the values of both enums."""
+
+    def suited(self, rule: Rule, standard: Standard) -> None:
+        """Whether the types of the fields are those that a standard rule needs."""
+
+    def guaranteed(self, rule: Rule) -> None:
+        """Whether every object of the other version has a required field."""
+
+    def given(self, rule: Rule) -> None:
+        """Whether every object of the other version has one of the fields that make a required one."""
+
+    def shown(self, rule: Rule) -> None:
+        """Whether a required field is shown with every value."""
+
+    def implied(self, rule: Constant | Default) -> None:
+        """Whether the implied value suits its field."""
+
+    def dispensable(self, rule: Rule) -> None:
+        """Whether a field of one version alone is optional."""
 
 
 _Parameters = ParamSpec("_Parameters")
@@ -388,6 +429,11 @@ class Move(Rule):
     def always_gives(self) -> bool:
         """Whether the hub gets the value: always."""
         return True
+
+    def ask(self, schemas: SchemaQuestions) -> None:
+        """Ask for one schema."""
+        schemas.same(self)
+        schemas.guaranteed(self)
 
 
 #: Returns the node that rules make of the node of an object.
@@ -490,6 +536,10 @@ class Names(Protocol):
 
     def __iter__(self) -> Iterator[Any]: ...
 
+    def beyond(self, source: Schema, target: Schema) -> bool:
+        """Return whether a value of the source passes that the enum of the target does not have."""
+        ...
+
     def values(self) -> Iterable[Any]:
         """Return the values of the other version."""
         ...
@@ -503,8 +553,10 @@ class Lens(Rule):
     leaves it to the kind; freezing fills it in.
 
     ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
-    that holds a list of one. Both only let the compiler leave out a check. ``standard`` holds further knowledge about a
-    rule with restow's own functions. ``defects`` are arguments that are wrong by themselves, each with the remedy.
+    that holds a list of one. Both only let the compiler leave out a check. ``admitted`` has the enum of a side that
+    shows no other values: the other side may have values that are in neither the table nor this enum. ``standard``
+    holds further knowledge about a rule with restow's own functions. ``defects`` are arguments that are wrong by
+    themselves, each with the remedy.
     """
 
     up: Function
@@ -520,6 +572,7 @@ class Lens(Rule):
     on_error: OnError | None = None
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
     tables: Mapping[Direction, Names] | None = None
+    admitted: Mapping[Side, Sequence[Any]] = field(default_factory=dict)
     singleton: Side | None = None
     standard: Standard | None = None
     defects: tuple[tuple[str, str], ...] = ()
@@ -650,8 +703,22 @@ class Lens(Rule):
         return len(self.constant_reads) < len(self.reads)
 
     def may_lose(self, direction: Direction) -> bool:
-        """Return whether a loss in that direction was declared."""
-        return self.loses in ("both", direction)
+        """Return whether a loss in that direction was declared, or follows from an enum."""
+        return self.loses in ("both", direction) or ("hub" if direction == "up" else "spoke") in self.admitted
+
+    def fitted(self, spoke: Schema | None, hub: Schema | None) -> Rule:
+        """Return the rule with the enums that its table does not cover."""
+        if self.tables is None:
+            return self
+        ours, theirs = schema_at(spoke, parse(self.spoke[0])), schema_at(hub, parse(self.hub[0]))
+        if ours is None or theirs is None:
+            return self
+        found: dict[Side, Sequence[Any]] = {}
+        if self.tables["up"].beyond(ours, theirs):
+            found["hub"] = theirs.node["enum"]
+        if self.tables["down"].beyond(theirs, ours):
+            found["spoke"] = ours.node["enum"]
+        return replace(self, admitted=found) if found else self
 
     @property
     def is_known(self) -> bool:
@@ -689,9 +756,23 @@ class Lens(Rule):
             return Loss.DROPPED
         return Loss.STASHED if self.may_lose(direction) else Loss.LOSSLESS
 
+    def ask(self, schemas: SchemaQuestions) -> None:
+        """Ask for the types and enums, and whether a required field may be missing."""
+        if self.tables is not None:
+            schemas.named(self, self.tables)
+        elif self.singleton is not None:
+            schemas.wrapped(self, self.singleton)
+        elif self.standard is not None:
+            schemas.suited(self, self.standard)
+        if self.spoke_packing == self.hub_packing == "value":
+            schemas.guaranteed(self)
+        elif self.standard is None:
+            schemas.given(self)
+        schemas.shown(self)
+
     def shows_what_fits(self, side: Side) -> bool:
         """Return whether that side shows only values that its schema can hold."""
-        return self.standard is not None and self.standard.must_fit == side
+        return side in self.admitted or (self.standard is not None and self.standard.must_fit == side)
 
     def is_checked(self, direction: Direction) -> bool:
         """Return whether the inverse verifies a conversion in that direction.
@@ -804,6 +885,10 @@ class Constant(Implied):
         """Yield that both sides are named, or that the value is no JSON."""
         yield from _check_one_side(self) or self._check_value()
 
+    def ask(self, schemas: SchemaQuestions) -> None:
+        """Ask for the value."""
+        schemas.implied(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default(Implied):
@@ -850,6 +935,12 @@ class Default(Implied):
         if self.omitted_in not in get_args(Side):
             fix = 'Say omitted_in="spoke" or omitted_in="hub"'
             yield Defect(f"{self.label} has omitted_in={self.omitted_in!r}", fix, is_fatal=True)
+
+    def ask(self, schemas: SchemaQuestions) -> None:
+        """Ask for one schema, and for the value."""
+        if not self.is_layered:
+            schemas.same(self)
+        schemas.implied(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -907,6 +998,10 @@ class Private(Rule):
     def reason(self) -> str:
         """Why the field is dropped."""
         return self.acknowledge or ""
+
+    def ask(self, schemas: SchemaQuestions) -> None:
+        """Ask whether the field is optional."""
+        schemas.dispensable(self)
 
     def loss(self, direction: Direction) -> Loss:
         """Return what becomes of the field on the way to the side that lacks it."""
@@ -1113,6 +1208,10 @@ class ScopedRules(Rule):
     def ties(self) -> bool:
         """Whether a function decides by a whole item if the spoke shows it."""
         return self.hide is not None
+
+    def ask(self, schemas: SchemaQuestions) -> None:
+        """Ask for the content."""
+        schemas.inside(self)
 
     def loss(self, direction: Direction) -> Loss:
         """Return that the stash keeps hidden items; the rules inside have losses of their own."""

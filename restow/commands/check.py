@@ -86,13 +86,14 @@ class _Checked:
     def notes(self) -> list[Diagnostic]:
         """Information that is not a defect: bounds that another version narrows, fields that failures leave."""
         from restow.conversion.definition.bounds import narrowed_bounds
-        from restow.conversion.definition.missing import missing_where_kept, missing_where_made
+        from restow.conversion.definition.missing import hidden_on_both_sides, missing_where_kept, missing_where_made
 
         kinds = () if self.graph is None else self.graph.kinds.values()
         found = (
             note
             for kind in kinds
-            for note in (*narrowed_bounds(kind), *missing_where_kept(kind), *missing_where_made(kind))
+            for find in (narrowed_bounds, missing_where_kept, missing_where_made, hidden_on_both_sides)
+            for note in find(kind)
         )
         return [replace(note, fix=self.source.phrased(note.fix)) for note in found]
 

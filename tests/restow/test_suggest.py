@@ -82,4 +82,4 @@ def test_the_example_provider() -> None:
     ):
         assert rule in ran.out
     assert ".spec.listeners[].timeout of v1, but no format or pattern says that timeout is a duration" in ran.err
-    assert "no value of the other version is spelled like Mesh" in ran.err
+    assert 'no value of the other version is spelled like "Mesh"' in ran.err

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from restow.conversion.model.values import same
-from restow.conversion.rules.model import Direction, Lens, Rule, declared
+from restow.conversion.model.values import ABSENT, same
+from restow.conversion.rules.model import Direction, Function, Lens, Rule, declared
 from restow.conversion.rules.standard.shapes import losing
+from restow.crds import Schema
 
 #: A table as its author writes it: a mapping, or pairs if the values cannot be keys of a JSON object.
 Values = Mapping[Any, Any] | Sequence[Sequence[Any]]
@@ -29,7 +30,8 @@ def enum(
     """A field whose values have other names in the hub: ``enum("spec.mode", {"a": "Alpha", "b": "Beta"})``.
 
     The values are scalars of any type, and may be of another type in the hub: ``enum("spec.public", [[True, "Public"],
-    [False, "Private"]])``. Values in no table pass unchanged.
+    [False, "Private"]])``. Values in no table pass unchanged. A value that the other version's enum does not have is
+    not shown there, and the stash keeps it.
 
     ``values`` is the table: a mapping from the spoke's values to the hub's, or a list of such pairs.
 
@@ -98,6 +100,13 @@ class ValueTable:
     def __iter__(self) -> Iterator[Any]:
         return (value for _, value in self.entries)
 
+    def beyond(self, source: Schema, target: Schema) -> bool:
+        """Return whether a value of the source passes that the enum of the target does not have."""
+        ours, theirs = source.node.get("enum"), target.node.get("enum")
+        if source.node.get("type") == "boolean":
+            ours = (True, False)
+        return theirs is not None and (ours is None or any(_is_refused(self(value), theirs) for value in ours))
+
     def values(self) -> Iterable[Any]:
         """Return the names in the table."""
         return self.entries.values()
@@ -109,6 +118,22 @@ class ValueTable:
     def exact(self, back: ValueTable) -> dict[str, Any]:
         """Return the texts that come back unchanged, with their names."""
         return {key: value for (kind, key), value in self.entries.items() if kind is str and same(back(value), key)}
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A function by table for a version that shows only the values of its enum, and null."""
+
+    table: Function
+    enum: Sequence[Any]
+
+    def __call__(self, value: Any) -> Any:
+        found = self.table(value)
+        return ABSENT if _is_refused(found, self.enum) else found
+
+
+def _is_refused(value: Any, enum: Sequence[Any]) -> bool:
+    return value is not None and not any(same(value, each) for each in enum)
 
 
 def _identity(value: Any) -> tuple[type, Any]:

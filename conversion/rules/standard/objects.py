@@ -158,9 +158,6 @@ class _DescribedCheck:
         if typed.schema.kind == "any" and other.schema.kind != "any":
             problem = "describes nothing, and by= names the side whose schema describes the field"
             yield Misfit(self.by, 0, problem, f'Say by="{opposite(self.by)}"')
-        elif typed.required:
-            problem = "is required, and a value that its schema cannot hold would not be shown"
-            yield Misfit(self.by, 0, problem, "Let it be optional, or convert it with rules.pair")
 
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {

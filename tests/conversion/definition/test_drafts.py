@@ -135,6 +135,62 @@ def test_what_is_not_certain_is_a_question(spoke: dict[str, Any], hub: dict[str,
     assert found.questions and {each.rule.name for each in found.rules} <= {"stash"}
 
 
+#: The fields of both versions, the drafted rule, and what the question says of it.
+GAINED = {
+    "a value": (
+        {**TEXT, "enum": ["Owner", "Orphan"], "default": "Owner"},
+        {**TEXT, "enum": ["Orphan", "Owner", "Merge"], "default": "Owner"},
+        'rules.enum("spec.f", {}, down={"Merge": "Owner"})',
+        'shows "Owner" for "Merge"',
+    ),
+    "a value less": (
+        {**TEXT, "enum": ["X", "Y", "Z"]},
+        {**TEXT, "enum": ["X", "Y"]},
+        'rules.enum("spec.f", {}, up={"Z": "X"})',
+        'shows "X" for "Z"',
+    ),
+    "a number": (
+        {**NUMBER, "enum": [1, 2]},
+        {**NUMBER, "enum": [1, 2, 3]},
+        'rules.enum("spec.f", {}, down=[[3, 1]])',
+        "shows 1 for 3",
+    ),
+    "an empty text": (
+        {**TEXT, "enum": ["on"]},
+        {**TEXT, "enum": ["", "on"]},
+        'rules.enum("spec.f", {}, down={"": "on"})',
+        'shows "on" for ""',
+    ),
+    "a value and a spelling": (
+        {**TEXT, "enum": ["on-demand", "off"]},
+        {**TEXT, "enum": ["OnDemand", "off", "Auto"]},
+        'rules.enum("spec.f", {"on-demand": "OnDemand"}, down={"Auto": "on-demand"})',
+        'shows "on-demand" for "Auto"',
+    ),
+}
+
+
+@pytest.mark.parametrize(("ours", "theirs", "rule", "says"), GAINED.values(), ids=GAINED)
+def test_an_enum_with_another_value_shows_the_values_that_both_have(
+    ours: dict[str, Any], theirs: dict[str, Any], rule: str, says: str
+) -> None:
+    """A draft that hides the whole field makes controllers act by a default that no author wrote."""
+    found = draft({"f": ours}, {"f": theirs})
+    assert sources(found) == [rule]
+    (question,) = found.questions
+    assert says in str(question)
+    inner = draft({"items": keyed(obj({"id": TEXT, "f": ours}))}, {"items": keyed(obj({"id": TEXT, "f": theirs}))})
+    assert rule.replace("spec.", "") in sources(inner)[0] and len(inner.questions) == 1
+    yaml = draft_as_yaml(found.rules, group=GROUP, kind=KIND, hub="v2", spoke="v1")
+    assert load(yaml)
+
+
+def test_an_enum_that_became_free_text_passes() -> None:
+    """A draft that hides the field from one version shows its clients nothing."""
+    found = draft({"f": {**TEXT, "enum": ["P", "Q"]}}, {"f": TEXT})
+    assert sources(found) == ['rules.enum("spec.f", {"P": "P", "Q": "Q"})'] and not found.questions
+
+
 def test_a_draft_is_a_rule_file_and_a_module() -> None:
     """The printed document and module must declare the rules that were checked."""
     spoke = {"ttl": NUMBER, "gone": TEXT, "items": keyed(obj({"id": TEXT, "cert": TEXT}))}

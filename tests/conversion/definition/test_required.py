@@ -307,13 +307,17 @@ def test_the_law_of_validity_respects_a_waiver_and_nothing_else() -> None:
     bare = {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": {"name": "a"}}
     Laws(freeze({"v1": [WAIVED]}, WITHOUT_SPEC).kind(GROUP, KIND)).validity(bare, "v2")
     items = {"type": "array", "items": obj({"a": TEXT, "b": TEXT}, required=["a", "b"])}
-    loose = {"type": "array", "items": obj({"a": TEXT, "b": TEXT})}
+    loose = {"type": "array", "items": obj({"a": TEXT, "b": TEXT}, required=["b"])}
     document = both(obj({"items": loose}), obj({"items": items}))
     graph = freeze(
         {
             "v1": [
                 rules.each(
-                    "items", [rules.waive(hub="a", acknowledge="old"), rules.pair(("b",), ("b",), up=dict, down=dict)]
+                    "items",
+                    [
+                        rules.waive(hub="a", acknowledge="old"),
+                        rules.pair(("b",), ("b",), up=lambda leaves: leaves if leaves["b"] else {}, down=dict),
+                    ],
                 )
             ]
         },
@@ -322,7 +326,7 @@ def test_the_law_of_validity_respects_a_waiver_and_nothing_else() -> None:
     laws = Laws(graph.kind(GROUP, KIND))
     laws.validity({**bare, "items": [{"b": "1"}]}, "v2")
     with pytest.raises(LawBroken, match=r"\.items\[\]\.b is required"):
-        laws.validity({**bare, "items": [{"a": "1"}]}, "v2")
+        laws.validity({**bare, "items": [{"a": "1", "b": ""}]}, "v2")
 
 
 @pytest.mark.parametrize("name", ["id", "b"])

@@ -1,0 +1,209 @@
+"""Answers what a rule asks about the fields that it claims: do the schemas of both versions suit the rule?
+
+Each kind of rule asks its own questions (``Rule.check``): whether both fields have the same schema, whether a required
+field is always given a value, whether the values of an enum are named, whether the type suits, and whether the keys of
+a list stay. Every answer is here or in a module that is called from here.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from restow.conversion.definition.advice import Around
+from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
+from restow.conversion.definition.required import (
+    check_dispensable,
+    check_given,
+    check_implied,
+    check_shown,
+    is_guaranteed,
+    requiring,
+)
+from restow.conversion.definition.shapes import check_scalar, check_standard
+from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.rules.model import (
+    Constant,
+    Default,
+    Direction,
+    Names,
+    Rule,
+    ScopedRules,
+    Side,
+    Standard,
+    inside_path,
+    key_names,
+    opposite,
+)
+from restow.crds import ANY, Schema
+from restow.crds.paths import items_path
+from restow.crds.schema import schema_at
+from restow.crds.types import fits
+
+SIDES: Final[tuple[Side, Side]] = ("spoke", "hub")
+
+Cover = Callable[[Sequence[Rule], Schema, Schema, DiagnosticCollector], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaAnswers:
+    """The answers for the rules of one object; ``cover`` checks the fields of two schemas that a rule compares."""
+
+    rules: Sequence[Rule]
+    roots: Mapping[Side, Schema]
+    findings: DiagnosticCollector
+    cover: Cover
+
+    def same(self, rule: Rule) -> None:
+        """Report how the schemas of two fields differ."""
+        ours, theirs, from_schema, to_schema = self._ends(rule)
+        if from_schema is ANY or to_schema is ANY:
+            return  # an undeclared field of an opaque object: only the author knows its content
+        if from_schema is not None and to_schema is not None and from_schema.node != to_schema.node:
+            self._cover((), from_schema, to_schema, Around("object", ours, theirs, rule))
+
+    def wrapped(self, rule: Rule, listed: Side) -> None:
+        """Report a field that is no list, and how the schema of its items differs from that of the other field."""
+        ours, theirs, *schemas = self._ends(rule)
+        ends = dict(zip(SIDES, schemas, strict=True))
+        found, other = ends[listed], ends[opposite(listed)]
+        if found is None or (found.kind == "any" and found.items is None):
+            return
+        if found.kind not in ("list", "any") or found.items is None:
+            path = theirs if listed == "hub" else ours
+            self.findings.add(listed, path, f"{rule.label} needs a list", "Correct the path")
+        elif other is not None and other.node != found.items.node:
+            spoke, hub = (other, found.items) if listed == "hub" else (found.items, other)
+            self._cover((), spoke, hub, Around("wrapped", ours, theirs, rule), listed)
+
+    def inside(self, rule: ScopedRules) -> None:
+        """Report what the rules inside of a list, a map or an object leave out, and changes of the keys of a list."""
+        ours, theirs, from_schema, to_schema = self._ends(rule)
+        if from_schema is None or to_schema is None:
+            return
+        wanted = "list" if rule.container == "list" else "map"
+        for side, path, schema in zip(SIDES, (ours, theirs), (from_schema, to_schema), strict=True):
+            if schema.kind not in (wanted, "any"):
+                fix = _other_scope(schema, shown(path).removeprefix("."), rule)
+                self.findings.add(side, path, f"{rule.label} needs a {wanted}", fix)
+                return
+        self.guaranteed(rule)
+        declared = (name for side in SIDES for name in key_names(rule, side))
+        keys = frozenset((*from_schema.list_keys, *to_schema.list_keys, *declared))
+        if rule.container == "list":
+            check_keys(rule, self.findings)
+            self._list_keys(rule, "spoke", from_schema, ours)
+            self._list_keys(rule, "hub", to_schema, theirs)
+        below = rule.inner_schema("spoke", self.roots["spoke"]), rule.inner_schema("hub", self.roots["hub"])
+        if below[0] is not None and below[1] is not None:
+            around = Around(rule.container, ours, theirs, rule, keys)
+            self._cover(_entered(rule, below[0], below[1]), below[0], below[1], around)
+
+    def _list_keys(self, rule: ScopedRules, side: Side, schema: Schema, path: Path) -> None:
+        keys = key_names(rule, side)
+        if schema.list_type == "map" and set(keys) != set(schema.list_keys):
+            self.findings.add(
+                side,
+                path,
+                f"{rule.label} distinguishes items by {', '.join(keys) or 'nothing'}, the schema by "
+                f"{', '.join(schema.list_keys)}",
+                "Give the list-map keys as key=, and rename them with rules.rename if the versions differ",
+            )
+
+    def named(self, rule: Rule, tables: Mapping[Direction, Names]) -> None:
+        """Report values without a name, and names that the other version does not admit."""
+        ours, theirs, from_schema, to_schema = self._ends(rule)
+        if not check_scalar(rule, self.roots["spoke"], self.roots["hub"], self.findings):
+            return
+        self._table(rule, "spoke", ours, (from_schema, to_schema), "up", tables)
+        self._table(rule, "hub", theirs, (to_schema, from_schema), "down", tables)
+
+    def _table(
+        self,
+        rule: Rule,
+        side: Side,
+        path: Path,
+        ends: tuple[Schema | None, Schema | None],
+        keyword: Direction,
+        tables: Mapping[Direction, Names],
+    ) -> None:
+        table = tables[keyword]
+        allowed, admitted = (None if end is None else end.node.get("enum") for end in ends)
+        for value in allowed or ():
+            if value is not None and value not in table and (admitted is None or value not in admitted):
+                fix = f"Add it to the table, or to {keyword}="
+                self.findings.add(side, path, f"{rule.label} has no entry for {value!r}", fix)
+        for value in table.values():
+            if not fits(value, ends[1]) or (admitted is not None and value not in admitted):
+                problem = f"{rule.label} gives {value!r}, which {self.findings.version(opposite(side))} does not admit"
+                self.findings.add(side, path, problem, "Correct the table")
+
+    def suited(self, rule: Rule, standard: Standard) -> None:
+        """Report the fields of a standard rule that have another type, or do not suit it for another reason."""
+        check_standard(rule, standard, self.roots["spoke"], self.roots["hub"], self.findings)
+
+    def guaranteed(self, rule: Rule) -> None:
+        """Report a field that one version requires and the other may lack."""
+        ours, theirs, *schemas = self._ends(rule)
+        around = schema_at(self.roots["spoke"], ours[:-1]), schema_at(self.roots["hub"], theirs[:-1])
+        if None not in schemas and around[0] is not None and around[1] is not None:
+            is_guaranteed(around[0], around[1], ours, theirs, self.findings)
+
+    def given(self, rule: Rule) -> None:
+        """Report a required field that is made of fields which may all be missing."""
+        check_given(rule, self.rules, self.roots, self.findings)
+
+    def shown(self, rule: Rule) -> None:
+        """Report a required field that shows some values only."""
+        check_shown(rule, self.roots, self.findings)
+
+    def implied(self, rule: Constant | Default) -> None:
+        """Report a value that its side does not admit, and a default that removes a required field."""
+        check_implied(rule, self.rules, self.roots["spoke"], self.roots["hub"], self.findings)
+
+    def dispensable(self, rule: Rule) -> None:
+        """Report a required field that only one version has."""
+        check_dispensable(rule, self.roots["spoke"], self.roots["hub"], self.findings)
+
+    def _ends(self, rule: Rule) -> tuple[Path, Path, Schema | None, Schema | None]:
+        ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
+        return ours, theirs, schema_at(self.roots["spoke"], ours), schema_at(self.roots["hub"], theirs)
+
+    def _cover(
+        self, rules: Sequence[Rule], spoke: Schema, hub: Schema, step: Around, listed: Side | None = None
+    ) -> None:
+        """Check the content of two fields; only the side ``listed`` has it in a list, if it is given."""
+        step = replace(step, required=requiring(self.roots["spoke"], self.roots["hub"], step.spoke, step.hub))
+        places = {"spoke": self.findings.place("spoke", step.spoke), "hub": self.findings.place("hub", step.hub)}
+        if listed is not None:
+            places[listed] = items_path(places[listed])
+        elif step.container != "wrapped":
+            places = {side: inside_path(step.container, place) for side, place in places.items()}
+        self.cover(rules, spoke, hub, self.findings.below(places["spoke"], places["hub"], step))
+
+
+def _entered(rule: ScopedRules, spoke: Schema, hub: Schema) -> tuple[Rule, ...]:
+    """Return the inner rules, and those that apply again, as long as a schema describes something there.
+
+    A schema is finite, so its innermost level may lack the field; the first level may not.
+    """
+    again = []
+    for each in rule.recursions:
+        ends = schema_at(spoke, parse(each.spoke[0])), schema_at(hub, parse(each.hub[0]))
+        is_last = rule.is_again and ends == (None, None)
+        if not is_last and any(end is not ANY for end in ends):
+            again.append(each)
+    return (*rule.rules, *again)
+
+
+def _other_scope(schema: Schema, path: str, rule: ScopedRules) -> str:
+    """Return the rule that enters what the schema declares at a path."""
+    if schema.kind == "list":
+        return f'It is a list: write rules.each("{path}", […])'
+    if schema.kind == "map" and rule.container == "list":
+        name = "inside" if schema.properties else "each_value"
+        return f'It is {"an object" if schema.properties else "a map"}: write rules.{name}("{path}", […])'
+    return "Correct the path"
