@@ -74,7 +74,7 @@ class DiagnosticCollector:
         around = self.around if step is None else (*self.around, step)
         return replace(self, places={"spoke": spoke, "hub": hub}, answered=answered, around=around)
 
-    def inside(self, rule: ScopedRules) -> DiagnosticCollector:
+    def inside(self, rule: Rule) -> DiagnosticCollector:
         """Return a collector that reports to the same list, for what the rules inside of another one apply to."""
         return self.below(rule.inner_place("spoke", self.places["spoke"]), rule.inner_place("hub", self.places["hub"]))
 
