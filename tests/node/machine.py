@@ -1,0 +1,123 @@
+"""What the nodes take of this machine: what has to be there, namespaces of their own, and that nothing stays behind.
+
+Everything runs in new PID, mount, network, IPC and UTS namespaces, whose end takes all processes, mounts, links and
+rules along. Control groups and a few settings of the kernel belong to no namespace: this module removes the former and
+puts the latter back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+__all__ = ["CGROUPS", "missing", "run_apart"]
+
+CGROUPS: Final = "restow-nodes"
+"""The control group of the nodes, in each hierarchy."""
+
+_HIERARCHIES: Final = Path("/sys/fs/cgroup")
+_PROGRAMS: Final = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "busybox": "busybox-static",
+}
+_CNI: Final = Path("/usr/lib/cni/ptp")
+_SETTINGS: Final = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+"""What every kubelet sets."""
+
+
+def missing() -> str:
+    """Return what this machine lacks, in one sentence; empty if it lacks nothing."""
+    if sys.platform != "linux":
+        return "Nodes need Linux."
+    if os.geteuid() != 0:
+        return "Nodes need root: they make namespaces, mounts and control groups."
+    packages = {package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
+    packages |= set() if _CNI.exists() else {"containernetworking-plugins"}
+    if packages:
+        return f"Nodes need programs of these Debian packages: {', '.join(sorted(packages))}."
+    if not (_HIERARCHIES / "memory").is_dir():
+        return "Nodes need the control groups of version 1, with the controller memory: those of version 2 were not tried."
+    if subprocess.run([*_unshare(), "true"], capture_output=True, check=False).returncode:
+        return "Nodes need new namespaces, and `unshare` may not make them here."
+    return ""
+
+
+def run_apart(command: Sequence[str | Path], environment: dict[str, str]) -> int:
+    """Run a command in namespaces of its own; return its exit code. Its end, or this process's, ends all that it ran.
+
+    The command finds a folder for its files in ``RESTOW_NODES``.
+    """
+    with tempfile.TemporaryDirectory(prefix="restow-nodes-", ignore_cleanup_errors=True) as folder, _as_it_was():
+        inside = [sys.executable, "-c", _INIT, *map(str, command)]
+        with subprocess.Popen([*_unshare(), *inside], env={**environment, "RESTOW_NODES": folder}) as process:
+            signal.signal(signal.SIGTERM, lambda *_: process.kill())
+            try:
+                return process.wait()
+            finally:
+                process.kill()
+
+
+_INIT: Final = """
+import os, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+child = subprocess.Popen(sys.argv[1:])
+while True:
+    pid, status = os.wait()
+    if pid == child.pid:
+        os._exit(os.waitstatus_to_exitcode(status) & 255)
+"""
+"""The first process of the PID namespace: it reaps what loses its parent."""
+
+
+def _unshare() -> list[str]:
+    apart = ("--pid", "--mount", "--net", "--ipc", "--uts", "--propagation", "private")
+    return ["unshare", *apart, "--fork", "--kill-child", "--mount-proc"]
+
+
+@contextlib.contextmanager
+def _as_it_was() -> Iterator[None]:
+    """Make the control groups of the nodes; remove them in the end, and put the kernel's settings back."""
+    settings = {path: path.read_text() for name in _SETTINGS if (path := Path("/proc/sys") / name).exists()}
+    _remove_groups()
+    for hierarchy in _hierarchies():
+        group = hierarchy / CGROUPS
+        group.mkdir()
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if (hierarchy / name).exists():
+                (group / name).write_text((hierarchy / name).read_text())
+    try:
+        yield
+    finally:
+        _remove_groups()
+        for path, value in settings.items():
+            if path.read_text() != value:
+                path.write_text(value)
+
+
+def _hierarchies() -> list[Path]:
+    return [path for path in sorted(_HIERARCHIES.iterdir()) if path.is_dir() and not path.is_symlink()]
+
+
+def _remove_groups() -> None:
+    for hierarchy in _hierarchies():
+        for folder, _, _ in os.walk(hierarchy / CGROUPS, topdown=False):
+            Path(folder).rmdir()
