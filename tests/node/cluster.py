@@ -54,6 +54,16 @@ class Cluster:
         """Return the log of a pod's containers."""
         return self.kubectl("logs", "-n", namespace, pod, "--all-containers")
 
+    def described(self) -> str:
+        """Return what helps to see why a test failed."""
+        asked = ("get pods -A -o wide", "get events -A", "describe pods -A")
+        pods = [(each["metadata"]["namespace"], each["metadata"]["name"]) for each in self.get("pods", "-A")["items"]]
+        told = [self.kubectl(*each.split()) for each in asked]
+        for where, name in pods:
+            with contextlib.suppress(AssertionError):  # it has not started
+                told.append(f"{name}:\n{self.log(where, name)}")
+        return "\n".join(told)
+
 
 @contextlib.contextmanager
 def running_cluster(binaries: dict[str, Path], count: int, logs: Path) -> Iterator[Cluster]:
@@ -66,6 +76,7 @@ def running_cluster(binaries: dict[str, Path], count: int, logs: Path) -> Iterat
             "endpoint-reconciler-type": None,
             "authorization-mode": "Node,RBAC",
             "disable-admission-plugins": None,
+            "kubelet-preferred-address-types": "InternalIP",
         },
         log_directory=logs,
     )
@@ -79,7 +90,7 @@ def running_cluster(binaries: dict[str, Path], count: int, logs: Path) -> Iterat
             node.start(plane, nodes)
         cluster = Cluster(plane, nodes, binaries["kubectl"], logs)
         with serve_names(plane, CONTROL):
-            wait_for(lambda: _ready(cluster) == count, "not all nodes are ready; their logs are in {logs}")
+            wait_for(lambda: _ready(cluster) == count, f"not all nodes are ready; the logs are in {logs}")
             yield cluster
     finally:
         _run(group.close(5))
