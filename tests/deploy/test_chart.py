@@ -526,16 +526,22 @@ def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
         "--values",
         BY_NAME["webhook-own-ca"],
         "--set-file",
-        f"webhook.files.gateways\\.yaml={tmp_path / 'g.yaml'}",
+        f"webhook.files.manifests/gateways\\.yaml={tmp_path / 'g.yaml'}",
     )
     rendered = [
         helm.render(*flags, "--set-file", f"webhook.files.conversions\\.py={tmp_path / file}")
         for file in ("c.py", "g.yaml")
     ]
     first, other = (the(each, "Deployment")["spec"]["template"] for each in rendered)
-    assert the(rendered[0], "ConfigMap")["data"] == {"conversions.py": "registry = None\n", "gateways.yaml": "a: 1\n"}
+    data = the(rendered[0], "ConfigMap")["data"]
+    assert data == {"conversions.py": "registry = None\n", "manifests__gateways.yaml": "a: 1\n"}
+    (mounted,) = (each["configMap"]["items"] for each in first["spec"]["volumes"] if each["name"] == "files")
+    assert {each["path"]: data[each["key"]] for each in mounted} == {
+        "conversions.py": "registry = None\n",
+        "manifests/gateways.yaml": "a: 1\n",
+    }
     (used,) = first["spec"]["containers"]
-    assert used["workingDir"] == "/etc/restow" and "--crd=/etc/restow/gateways.yaml" in used["args"]
+    assert used["workingDir"] == "/etc/restow" and "--crd=/etc/restow/manifests/gateways.yaml" in used["args"]
     assert first["metadata"]["annotations"] != other["metadata"]["annotations"]
 
 

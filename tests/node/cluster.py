@@ -132,7 +132,9 @@ def _start_controllers(plane: ControlPlane, group: ProcessGroup, binaries: dict[
         [str(binaries["kube-scheduler"]), f"--kubeconfig={scheduler}", "--authentication-skip-lookup=true", *common],
     )
     proxy = plane.folder / "kube-proxy.yaml"
-    proxy.write_text(yaml.safe_dump(proxy_configuration(plane.user("system:kube-proxy").kubeconfig, "control", CONTROL)))
+    proxy.write_text(
+        yaml.safe_dump(proxy_configuration(plane.user("system:kube-proxy").kubeconfig, "control", CONTROL))
+    )
     group.start("kube-proxy", [str(binaries["kube-proxy"]), "--config", str(proxy)])
 
 

@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +30,19 @@ REPOSITORY: Final = "restow.local/restow"
 TAG: Final = "test"
 PAUSE: Final = "restow.local/pause:1"
 _LIBRARIES: Final = re.compile(r"(/\S+) \(0x")
-_UNUSED: Final = ("site-packages", "test", "tests", "idlelib", "ensurepip", "lib2to3", "tkinter", "turtledemo", "config-*")
+_UNUSED: Final = (
+    "site-packages",
+    "test",
+    "tests",
+    "idlelib",
+    "ensurepip",
+    "lib2to3",
+    "tkinter",
+    "turtledemo",
+    "config-*",
+)
 _PACKAGES: Final = "opt/restow/site-packages"
+_INSTALL: Final = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
 _ENTRY: Final = """#!/usr/local/bin/python3
 import sys
 from restow.scripts import restow
@@ -40,23 +51,28 @@ sys.exit(restow())
 
 
 def images(cache: Path) -> list[Path]:
-    """Return the images as tar files below ``cache``; one of the same content is not made again."""
+    """Return the images as tar files below ``cache``; what takes long is not made again while its sources are the same."""
     cache.mkdir(parents=True, exist_ok=True)
+    requirements = ROOT / "requirements" / "image.txt"
+    sources = requirements.read_bytes() + Path(__file__).read_bytes() + sys.version.encode()
+    base = cache / f"base-{hashlib.sha256(sources).hexdigest()[:12]}.tar"
+    product, pause = cache / "restow.tar", cache / "pause.tar"
     with tempfile.TemporaryDirectory(prefix="restow-image-") as name:
         folder = Path(name)
+        if not base.exists():
+            _fill(folder / "base", requirements)
+            for old in cache.glob("base-*.tar"):
+                old.unlink()
+            _layer(folder / "base", base)
         _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
         (wheel,) = folder.glob("*.whl")
-        requirements = ROOT / "requirements" / "image.txt"
-        sources = (wheel, requirements, Path(__file__))
-        digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources) + sys.version.encode()).hexdigest()[:12]
-        product, pause = cache / f"restow-{digest}.tar", cache / "pause.tar"
-        if not product.exists():
-            _fill(folder / "root", wheel, requirements)
-            _write(product, folder / "root", f"{REPOSITORY}:{TAG}", _configuration())
-            for old in set(cache.glob("restow-*.tar")) - {product}:
-                old.unlink()
-    if not pause.exists():
-        _pause(pause)
+        _run(*_INSTALL, "--target", folder / "product" / _PACKAGES, "--no-deps", "--no-index", wheel)
+        _write(
+            product, f"{REPOSITORY}:{TAG}", [base, _layer(folder / "product", folder / "product.tar")], _configuration()
+        )
+        _copy(Path("/bin/busybox"), folder / "pause" / "bin" / "busybox")
+        command = {"Entrypoint": ["/bin/busybox", "sleep", "1000000000"]}
+        _write(pause, PAUSE, [_layer(folder / "pause", folder / "pause.tar")], command)
     return [product, pause]
 
 
@@ -75,13 +91,11 @@ def _configuration() -> dict[str, Any]:
     }
 
 
-def _fill(root: Path, wheel: Path, requirements: Path) -> None:
-    """Lay out the files of the product's image."""
+def _fill(root: Path, requirements: Path) -> None:
+    """Lay out the files of the product's image without the product."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     target, standard = root / _PACKAGES, root / "usr" / "local" / "lib" / version
-    install = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", target)
-    _run(*install, "--only-binary=:all:", "--require-hashes", "-r", requirements)
-    _run(*install, "--no-deps", "--no-index", wheel)
+    _run(*_INSTALL, "--target", target, "--only-binary=:all:", "--require-hashes", "-r", requirements)
     unused = shutil.ignore_patterns("__pycache__", *_UNUSED)
     shutil.copytree(sysconfig.get_path("stdlib"), standard, ignore=unused, symlinks=True)
     compileall.compile_dir(standard, quiet=2)
@@ -113,39 +127,36 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copy2(source, target)
 
 
-def _pause(archive: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="restow-image-") as name:
-        root = Path(name)
-        _copy(Path("/bin/busybox"), root / "bin" / "busybox")
-        _write(archive, root, PAUSE, {"Entrypoint": ["/bin/busybox", "sleep", "1000000000"]})
-
-
-def _write(archive: Path, root: Path, tag: str, configuration: dict[str, Any]) -> None:
-    """Write a folder as an image of one layer, complete or not at all."""
-    layer = root.with_name(f"{root.name}-layer.tar")
-    with tarfile.open(layer, "w") as tar:
+def _layer(root: Path, target: Path) -> Path:
+    """Write a folder as a layer, complete or not at all."""
+    made = target.with_suffix(".new")
+    with tarfile.open(made, "w") as tar:
         for path in sorted(root.rglob("*")):
             tar.add(path, path.relative_to(root).as_posix(), recursive=False, filter=_owned_by_root)
-    with layer.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    architecture = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+    return made.replace(target)
+
+
+def _write(archive: Path, tag: str, layers: Sequence[Path], configuration: dict[str, Any]) -> None:
+    """Write an image, complete or not at all."""
+    digests = []
+    for each in layers:
+        with each.open("rb") as content:
+            digests.append(f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}")
     image = {
-        "architecture": architecture,
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine],
         "os": "linux",
         "config": configuration,
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "rootfs": {"type": "layers", "diff_ids": digests},
     }
+    names = [each.name for each in layers]
+    manifest = [{"Config": "config.json", "RepoTags": [tag], "Layers": names}]
     made = archive.with_suffix(".new")
     with tarfile.open(made, "w") as tar:
         _add(tar, "config.json", json.dumps(image).encode())
-        _add(tar, "manifest.json", json.dumps([{"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]}]).encode())
-        tar.add(layer, "layer.tar")
-    layer.unlink()
+        _add(tar, "manifest.json", json.dumps(manifest).encode())
+        for each in layers:
+            tar.add(each, each.name)
     made.replace(archive)
-
-
-def _sorted(root: Path) -> Iterator[Path]:
-    return iter(sorted(root.rglob("*")))
 
 
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -168,4 +179,6 @@ def _run(*command: str | Path) -> None:
     environment.pop("PYTHONPYCACHEPREFIX", None)
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
     if done.returncode:
-        raise SystemExit(f"test-node: {' '.join(map(str, command[:5]))} … failed: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise SystemExit(
+            f"test-node: {' '.join(map(str, command[:5]))} … failed: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )

@@ -65,7 +65,12 @@ class Kind:
         versions = [
             {"name": name, "served": True, "storage": name == storage, "schema": schema} for name in (_NEW, _OLD)
         ]
-        names = {"plural": self.plural, "singular": self._kind.lower(), "kind": self._kind, "listKind": f"{self._kind}List"}
+        names = {
+            "plural": self.plural,
+            "singular": self._kind.lower(),
+            "kind": self._kind,
+            "listKind": f"{self._kind}List",
+        }
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",

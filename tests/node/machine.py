@@ -55,7 +55,9 @@ def missing() -> str:
     if packages:
         return f"Nodes need programs of these Debian packages: {', '.join(sorted(packages))}."
     if not (_HIERARCHIES / "memory").is_dir():
-        return "Nodes need the control groups of version 1, with the controller memory: those of version 2 were not tried."
+        return (
+            "Nodes need the control groups of version 1, with the controller memory: those of version 2 were not tried."
+        )
     if subprocess.run([*_unshare(), "true"], capture_output=True, check=False).returncode:
         return "Nodes need new namespaces, and `unshare` may not make them here."
     return ""

@@ -7,7 +7,6 @@ so that every program has its default paths. Its pods get addresses of the node'
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -162,7 +161,9 @@ class Node:
         for name in CGROUPS_OF:
             (Path("/sys/fs/cgroup") / name / CGROUPS / self.name).mkdir(exist_ok=True)
         self._yaml("kubelet.yaml", self._kubelet(plane))
-        self._yaml("kube-proxy.yaml", proxy_configuration(self.folder / "kube-proxy.kubeconfig", self.name, self.address))
+        self._yaml(
+            "kube-proxy.yaml", proxy_configuration(self.folder / "kube-proxy.kubeconfig", self.name, self.address)
+        )
 
     def _kubeconfig(self, name: str, source: Path) -> None:
         """Write a kubeconfig for the API server's address among the nodes; its certificate has other names."""

@@ -14,10 +14,13 @@ __all__ = ["PROVIDER", "Release"]
 
 PROVIDER: Final = ROOT / "docs" / "examples" / "provider"
 _VALUES: Final = ROOT / "deploy" / "values"
-_GATEWAYS: Final = ("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}")
 _FILES: Final = {
-    "webhook-own-ca": ("--set-file", f"webhook.files.conversions\\.py={PROVIDER / 'conversions.py'}", *_GATEWAYS),
-    "webhook-rules": ("--set-file", f"webhook.files.conversions\\.yaml={PROVIDER / 'conversions.yaml'}", *_GATEWAYS),
+    "webhook-own-ca": {
+        "conversions.py": "conversions.py",
+        "manifests/gateways.yaml": "manifests/gateways.yaml",
+        "manifests/caches.yaml": "manifests/caches.yaml",
+    },
+    "webhook-rules": {"conversions.yaml": "conversions.yaml", "gateways.yaml": "manifests/gateways.yaml"},
 }
 
 
@@ -38,9 +41,13 @@ class Release:
     def upgrade(self, *flags: str | Path, code: int = 0) -> str:
         """Install or upgrade it; Helm returns when everything is ready and every hook has ended."""
         image = f"image.repository={REPOSITORY},image.tag={TAG}"
+        files = [
+            f"--set-file=webhook.files.{name.replace('.', chr(92) + '.')}={PROVIDER / path}"
+            for name, path in _FILES.get(self.values, {}).items()
+        ]
         command = ("upgrade", "--install", self.name, CHART, "--values", _VALUES / f"{self.values}.yaml")
         waits = ("--wait", "--timeout", "3m")
-        return self._run(*command, *_FILES.get(self.values, ()), "--set", image, *waits, *flags, code=code)
+        return self._run(*command, *files, "--set", image, *waits, *flags, code=code)
 
     def uninstall(self, *flags: str, code: int = 0) -> str:
         """Take it away, its pods included."""
