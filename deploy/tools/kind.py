@@ -76,6 +76,7 @@ INSTALLATIONS: Final = {
         (
             *("--set-file", f"webhook.files.conversions\\.yaml={PROVIDER / 'conversions.yaml'}"),
             *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+            *("--set-file", f"webhook.files.caches\\.yaml={PROVIDER / 'manifests' / 'caches.yaml'}"),
         )
     ),
 }

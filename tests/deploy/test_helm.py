@@ -53,6 +53,7 @@ OF_FILE = {
     "webhook-rules": (
         *("--set-file", f"webhook.files.conversions\\.yaml={PROVIDER / 'conversions.yaml'}"),
         *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+        *("--set-file", f"webhook.files.caches\\.yaml={PROVIDER / 'manifests' / 'caches.yaml'}"),
     ),
 }
 MIGRATIONS = [file for file in VALUES if "migration" in yaml.safe_load(file.read_text())]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ BINARIES: Final = (
 
 def main() -> int:
     """Prepare everything and run pytest."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # unwinds, so that nothing stays
     if why := missing():
         _say(why)
         return 2

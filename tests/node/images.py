@@ -51,7 +51,7 @@ sys.exit(restow())
 
 
 def images(cache: Path) -> list[Path]:
-    """Return the images as tar files below ``cache``; what takes long is not made again while its sources are the same."""
+    """Return the images as tar files below ``cache``; the layer that takes long stays while its sources do."""
     cache.mkdir(parents=True, exist_ok=True)
     requirements = ROOT / "requirements" / "image.txt"
     sources = requirements.read_bytes() + Path(__file__).read_bytes() + sys.version.encode()
@@ -160,7 +160,7 @@ def _write(archive: Path, tag: str, layers: Sequence[Path], configuration: dict[
 
 
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Root owns everything, everybody may read it, and only /tmp is for writing; the modules' times are whole seconds."""
+    """Root owns everything, everybody may read it, only /tmp is for writing; the modules' times are whole seconds."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mode = 0o1777 if member.name == "tmp" else (member.mode & 0o755) | 0o444 | (0o111 if member.isdir() else 0)

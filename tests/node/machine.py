@@ -10,18 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CGROUPS", "missing", "run_apart"]
-
-CGROUPS: Final = "restow-nodes"
-"""The control group of the nodes, in each hierarchy."""
+__all__ = ["hierarchies", "missing", "run_apart"]
 
 _HIERARCHIES: Final = Path("/sys/fs/cgroup")
 _PROGRAMS: Final = {
@@ -33,6 +30,8 @@ _PROGRAMS: Final = {
     "busybox": "busybox-static",
 }
 _CNI: Final = Path("/usr/lib/cni/ptp")
+_ENDS_WITHIN: Final = 30.0
+"""Seconds that killed processes have to end."""
 _SETTINGS: Final = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -66,12 +65,14 @@ def missing() -> str:
 def run_apart(command: Sequence[str | Path], environment: dict[str, str]) -> int:
     """Run a command in namespaces of its own; return its exit code. Its end, or this process's, ends all that it ran.
 
-    The command finds a folder for its files in ``RESTOW_NODES``.
+    The command finds a folder for its files in ``RESTOW_NODES``; each hierarchy has a control group of that name.
     """
-    with tempfile.TemporaryDirectory(prefix="restow-nodes-", ignore_cleanup_errors=True) as folder, _as_it_was():
+    with (
+        tempfile.TemporaryDirectory(prefix="restow-nodes-", ignore_cleanup_errors=True) as folder,
+        _as_it_was(Path(folder).name),
+    ):
         inside = [sys.executable, "-c", _INIT, *map(str, command)]
         with subprocess.Popen([*_unshare(), *inside], env={**environment, "RESTOW_NODES": folder}) as process:
-            signal.signal(signal.SIGTERM, lambda *_: process.kill())
             try:
                 return process.wait()
             finally:
@@ -96,30 +97,38 @@ def _unshare() -> list[str]:
 
 
 @contextlib.contextmanager
-def _as_it_was() -> Iterator[None]:
+def _as_it_was(group: str) -> Iterator[None]:
     """Make the control groups of the nodes; remove them in the end, and put the kernel's settings back."""
     settings = {path: path.read_text() for name in _SETTINGS if (path := Path("/proc/sys") / name).exists()}
-    _remove_groups()
-    for hierarchy in _hierarchies():
-        group = hierarchy / CGROUPS
-        group.mkdir()
-        for name in ("cpuset.cpus", "cpuset.mems"):
-            if (hierarchy / name).exists():
-                (group / name).write_text((hierarchy / name).read_text())
     try:
+        for hierarchy in hierarchies():
+            (hierarchy / group).mkdir()
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if (hierarchy / name).exists():
+                    (hierarchy / group / name).write_text((hierarchy / name).read_text())
         yield
     finally:
-        _remove_groups()
+        for hierarchy in hierarchies():
+            _remove(hierarchy / group)
         for path, value in settings.items():
             if path.read_text() != value:
                 path.write_text(value)
 
 
-def _hierarchies() -> list[Path]:
+def hierarchies() -> list[Path]:
+    """Return the folders of the hierarchies of control groups."""
     return [path for path in sorted(_HIERARCHIES.iterdir()) if path.is_dir() and not path.is_symlink()]
 
 
-def _remove_groups() -> None:
-    for hierarchy in _hierarchies():
-        for folder, _, _ in os.walk(hierarchy / CGROUPS, topdown=False):
-            Path(folder).rmdir()
+def _remove(group: Path) -> None:
+    """Remove a control group and those below it, once their killed processes have ended."""
+    deadline = time.monotonic() + _ENDS_WITHIN
+    for folder, _, _ in os.walk(group, topdown=False):
+        while True:
+            try:
+                Path(folder).rmdir()
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)

@@ -19,7 +19,7 @@ import yaml
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.processes import ManagedProcess, ProcessGroup
 from tests.node.images import PAUSE
-from tests.node.machine import CGROUPS
+from tests.node.machine import hierarchies
 
 __all__ = ["CONTROL", "PODS", "Node", "call", "wait_for"]
 
@@ -82,6 +82,11 @@ class Node:
     def pods(self) -> str:
         """The range of its pods."""
         return f"10.244.{self.number}.0/24"
+
+    @property
+    def _cgroup(self) -> str:
+        """Its control group in each hierarchy, below the one of this run."""
+        return f"{self.folder.parent.name}/{self.name}"
 
     def inside(self) -> list[str | Path]:
         """What runs a command in the node's namespaces."""
@@ -158,8 +163,8 @@ class Node:
         proxy = plane.user("system:kube-proxy")
         self._kubeconfig("kubelet", kubelet.kubeconfig)
         self._kubeconfig("kube-proxy", proxy.kubeconfig)
-        for name in CGROUPS_OF:
-            (Path("/sys/fs/cgroup") / name / CGROUPS / self.name).mkdir(exist_ok=True)
+        for hierarchy in hierarchies():
+            (hierarchy / self._cgroup).mkdir()
         self._yaml("kubelet.yaml", self._kubelet(plane))
         self._yaml(
             "kube-proxy.yaml", proxy_configuration(self.folder / "kube-proxy.kubeconfig", self.name, self.address)
@@ -183,7 +188,7 @@ class Node:
             "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
             "authorization": {"mode": "AlwaysAllow"},  # the API server reads logs without a certificate of its own
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{CGROUPS}/{self.name}",
+            "cgroupRoot": f"/{self._cgroup}",
             "clusterDNS": [CONTROL],
             "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{_SOCKET}",
@@ -196,10 +201,6 @@ class Node:
             "resolvConf": "",
             "rotateCertificates": False,
         }
-
-
-CGROUPS_OF: Final = [each.name for each in Path("/sys/fs/cgroup").iterdir() if each.is_dir() and not each.is_symlink()]
-"""The hierarchies of control groups."""
 
 
 def proxy_configuration(kubeconfig: Path, name: str, address: str) -> dict[str, Any]:

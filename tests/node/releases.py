@@ -20,7 +20,11 @@ _FILES: Final = {
         "manifests/gateways.yaml": "manifests/gateways.yaml",
         "manifests/caches.yaml": "manifests/caches.yaml",
     },
-    "webhook-rules": {"conversions.yaml": "conversions.yaml", "gateways.yaml": "manifests/gateways.yaml"},
+    "webhook-rules": {
+        "conversions.yaml": "conversions.yaml",
+        "gateways.yaml": "manifests/gateways.yaml",
+        "caches.yaml": "manifests/caches.yaml",
+    },
 }
 
 
@@ -46,12 +50,12 @@ class Release:
             for name, path in _FILES.get(self.values, {}).items()
         ]
         command = ("upgrade", "--install", self.name, CHART, "--values", _VALUES / f"{self.values}.yaml")
-        waits = ("--wait", "--timeout", "3m")
+        waits = ("--wait", "--timeout", "6m")
         return self._run(*command, *files, "--set", image, *waits, *flags, code=code)
 
     def uninstall(self, *flags: str, code: int = 0) -> str:
         """Take it away, its pods included."""
-        return self._run("uninstall", self.name, "--wait", "--timeout", "3m", *flags, code=code)
+        return self._run("uninstall", self.name, "--wait", "--timeout", "6m", *flags, code=code)
 
     def is_there(self) -> bool:
         """Whether Helm knows it."""

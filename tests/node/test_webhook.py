@@ -13,9 +13,9 @@ from tests.node.cluster import Cluster
 from tests.node.nodes import wait_for
 from tests.node.releases import PROVIDER, Release
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
-CRD = "gateways.edge.example.dev"
+CRD, OTHER = "gateways.edge.example.dev", "caches.edge.example.dev"
 PATH = "/apis/edge.example.dev/{version}/namespaces/default/gateways/{name}"
 BODIES = {
     "v1alpha1": {"spec": {"mode": "private"}},
@@ -26,13 +26,13 @@ BODIES = {
 
 @pytest.fixture
 def gateways(cluster: Cluster) -> Iterator[None]:
-    """The CRD, which nothing converts yet."""
-    cluster.kubectl("apply", "--server-side", "-f", PROVIDER / "manifests" / "gateways.yaml")
-    cluster.kubectl("wait", "--for=condition=Established", "crd", CRD)
+    """The CRDs, which nothing converts yet."""
+    cluster.kubectl("apply", "--server-side", "-f", PROVIDER / "manifests")
+    cluster.kubectl("wait", "--for=condition=Established", "crd", CRD, OTHER)
     yield
     none = '{"spec": {"conversion": {"strategy": "None", "webhook": null}}}'
-    cluster.kubectl("patch", "crd", CRD, "--type=merge", "--patch", none)
-    cluster.kubectl("delete", "crd", CRD, "--wait")
+    cluster.kubectl("patch", "crd", CRD, OTHER, "--type=merge", "--patch", none)
+    cluster.kubectl("delete", "crd", CRD, OTHER, "--wait")
 
 
 def strategy(cluster: Cluster) -> str:
@@ -94,7 +94,7 @@ def test_a_rollout_fails_no_request(
         with busy(cluster.plane, PATH, BODIES, len(names)) as clients:
             for _ in range(3):
                 cluster.kubectl("rollout", "restart", "-n", namespace, deployment)
-                cluster.kubectl("rollout", "status", "-n", namespace, deployment, "--timeout=3m")
+                cluster.kubectl("rollout", "status", "-n", namespace, deployment, "--timeout=6m")
         print(f"{clients.requests} requests, the slowest after {clients.slowest:.2f} s")
         clients.check(1000)
     finally:
