@@ -188,7 +188,7 @@ def test_an_uninstall_asks_whether_rules_need_their_operator(helm: Helm) -> None
             ),
             Command.SERVE,
             Asked(
-                crds=("gateways.edge.example.dev",),
+                crds=("gateways.edge.example.dev", "caches.edge.example.dev"),
                 home=NAMESPACE,
                 own_ca=(NAMESPACE, "edge-restow-webhook"),
                 restores_stashes=True,
@@ -201,7 +201,7 @@ def test_an_uninstall_asks_whether_rules_need_their_operator(helm: Helm) -> None
             ),
             Command.SERVE,
             Asked(
-                crds=("gateways.edge.example.dev",),
+                crds=("gateways.edge.example.dev", "caches.edge.example.dev"),
                 home=NAMESPACE,
                 own_ca=(NAMESPACE, "edge-restow-webhook"),
                 refuses_unconvertible=True,

@@ -93,7 +93,8 @@ def test_rules_of_the_cluster_are_served_through_rollouts(
     clients.check(300)
     refused = release.uninstall(code=1)
     assert f"kubectl delete conversionrules {CRD}" in refused, refused
-    cluster.kubectl("delete", "conversionrules", CRD, "--timeout=60s")
+    cluster.kubectl("delete", "jobs.v1.example.dev", "-n", "default", "--all")
+    cluster.kubectl("delete", "conversionrules", CRD, "--timeout=2m")
     release.uninstall()
     cluster.kubectl("delete", "crd", "conversionrules.restow.dev", "--wait")
 

@@ -41,7 +41,7 @@ def strategy(cluster: Cluster) -> str:
 
 
 def create(cluster: Cluster, *names: str) -> None:
-    """Create gateways at the oldest version."""
+    """Create gateways at the oldest version, once the rules of kube-proxy at the API server know the new Service."""
     items = [
         {
             "apiVersion": "edge.example.dev/v1alpha1",
@@ -51,7 +51,18 @@ def create(cluster: Cluster, *names: str) -> None:
         }
         for name in names
     ]
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+    def created() -> bool:
+        try:
+            cluster.kubectl("apply", "-f", "-", stdin=listed)
+        except AssertionError as error:
+            if "no route to host" in str(error):
+                return False
+            raise
+        return True
+
+    wait_for(created, "the API server does not reach the webhook", 30)
 
 
 def seen(cluster: Cluster, version: str, name: str) -> Any:
