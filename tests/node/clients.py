@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
@@ -15,7 +15,7 @@ import aiohttp
 
 from restow.controlplane.plane import ControlPlane
 
-__all__ = ["Clients", "busy"]
+__all__ = ["Clients", "busy", "create_all"]
 
 _PAUSE = 0.05
 
@@ -51,6 +51,23 @@ def busy(plane: ControlPlane, path: str, bodies: Mapping[str, Any], count: int) 
         thread.join()
 
 
+def create_all(plane: ControlPlane, path: str, documents: Sequence[Any]) -> None:
+    """Create many objects, twenty at a time."""
+    clients, waiting = Clients(), list(documents)
+
+    async def some(session: aiohttp.ClientSession) -> None:
+        while waiting:
+            await _ask(session, "POST", path, waiting.pop(), clients)
+
+    async def run() -> None:
+        connector = aiohttp.TCPConnector(ssl=plane.admin.ssl_context(), limit=0)
+        async with aiohttp.ClientSession(plane.server, connector=connector) as session:
+            await asyncio.gather(*(some(session) for _ in range(20)))
+
+    asyncio.run(run())
+    clients.check(len(documents))
+
+
 async def _run(
     plane: ControlPlane, path: str, bodies: Mapping[str, Any], count: int, clients: Clients, stop: Event
 ) -> None:
@@ -76,7 +93,7 @@ async def _client(
 
 
 async def _ask(session: aiohttp.ClientSession, method: str, url: str, body: Any, clients: Clients) -> None:
-    headers = {"Content-Type": "application/merge-patch+json"} if body is not None else {}
+    headers = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
     clients.requests += 1
     begun = time.monotonic()
     try:

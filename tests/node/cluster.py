@@ -54,6 +54,12 @@ class Cluster:
         """Return the log of a pod's containers."""
         return self.kubectl("logs", "-n", namespace, pod, "--all-containers")
 
+    def peak(self, pod: dict[str, Any]) -> int:
+        """Return the most memory that a pod has taken, in bytes; it has to be there still."""
+        group = f"{os.environ['RESTOW_NODES'].rpartition('/')[2]}/{pod['spec']['nodeName']}/kubepods/burstable"
+        file = Path("/sys/fs/cgroup/memory") / group / f"pod{pod['metadata']['uid']}" / "memory.max_usage_in_bytes"
+        return int(file.read_text())
+
     def described(self) -> str:
         """Return what helps to see why a test failed."""
         asked = ("get pods -A -o wide", "get events -A", "describe pods -A")

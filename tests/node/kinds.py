@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.node.clients import create_all
 from tests.node.cluster import Cluster
 from tests.node.nodes import wait_for
 
@@ -32,7 +33,8 @@ class Kind:
         self._apply([self._definition(_OLD)])
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", self.crd)
         wait_for(lambda: self.plural in self.cluster.kubectl("api-resources", "--api-group=example.com"), "not served")
-        self._apply(self._object(number) for number in range(count))
+        path = f"/apis/example.com/{_OLD}/namespaces/default/{self.plural}"
+        create_all(self.cluster.plane, path, [self._object(number) for number in range(count)])
         self._apply([self._definition(_NEW)])
 
     def back(self) -> None:
@@ -54,7 +56,12 @@ class Kind:
 
     def _object(self, number: int) -> dict[str, Any]:
         metadata = {"name": f"object-{number}", "namespace": "default"}
-        return {"apiVersion": f"example.com/{_OLD}", "kind": self._kind, "metadata": metadata, "spec": {"size": number}}
+        return {
+            "apiVersion": f"example.com/{_OLD}",
+            "kind": self._kind,
+            "metadata": metadata,
+            "spec": {"size": number, "text": "x" * 2000},
+        }
 
     @property
     def _kind(self) -> str:

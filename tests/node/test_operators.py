@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.node.clients import busy
+from tests.node.clients import busy, create_all
 from tests.node.cluster import Cluster
 from tests.node.nodes import wait_for
 from tests.node.releases import Release
@@ -54,20 +54,18 @@ RULES = {
 }
 
 
+def job(name: str) -> dict[str, object]:
+    """An object at the storage version."""
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "example.dev/v1", "kind": "Job", "metadata": metadata, "spec": {"timeout": "60s"}}
+
+
 @pytest.fixture
 def jobs(cluster: Cluster) -> Iterator[None]:
     """The CRD, and ten objects at its storage version."""
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(definition()))
     cluster.kubectl("wait", "--for=condition=Established", "crd", CRD)
-    items = [
-        {
-            "apiVersion": "example.dev/v1",
-            "kind": "Job",
-            "metadata": {"name": f"client-{number}", "namespace": "default"},
-            "spec": {"timeout": "60s"},
-        }
-        for number in range(10)
-    ]
+    items = [job(f"client-{number}") for number in range(10)]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
     wait_for(lambda: "jobs" in cluster.kubectl("api-resources", "--api-group=example.dev"), "jobs are not served")
     cluster.kubectl("apply", "-f", "-", stdin=listed)
@@ -87,10 +85,18 @@ def test_rules_of_the_cluster_are_served_through_rollouts(
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(RULES))
     cluster.kubectl("wait", "--for=condition=Ready", "conversionrules", "--all", "--timeout=6m")
     assert cluster.get("jobs.v1beta1.example.dev", "-n", "default", "client-0")["spec"] == {"timeoutSeconds": 60}
+    path = PATH.format(version="v1", name="").rstrip("/")
+    create_all(cluster.plane, path, [job(f"object-{number}") for number in range(5000)])
+    assert len(cluster.get("jobs.v1beta1.example.dev", "-n", "default")["items"]) == 5010
     with busy(cluster.plane, PATH, BODIES, 10) as clients:
         release.upgrade(*targets, "--set", "logLevel=debug")
     print(f"{clients.requests} requests, the slowest after {clients.slowest:.2f} s")
     clients.check(300)
+    listed = cluster.pods(namespace, "app.kubernetes.io/component=conversions")
+    peaks = [cluster.peak(each) for each in listed]
+    print(f"5,010 objects, {[round(each / 2**20) for each in peaks]} MiB at most")
+    assert max(peaks) < 1536 * 2**20
+    assert {each["restartCount"] for pod in listed for each in pod["status"]["containerStatuses"]} == {0}
     refused = release.uninstall(code=1)
     assert f"kubectl delete conversionrules {CRD}" in refused, refused
     cluster.kubectl("delete", "jobs.v1.example.dev", "-n", "default", "--all")

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 CRD, OTHER = "gateways.edge.example.dev", "caches.edge.example.dev"
 PATH = "/apis/edge.example.dev/{version}/namespaces/default/gateways/{name}"
+CLIENTS, ROLLOUTS = 20, 10
 BODIES = {
     "v1alpha1": {"spec": {"mode": "private"}},
     "v1beta1": {"spec": {"mode": "Public"}},
@@ -91,22 +92,41 @@ def test_a_webhook_is_installed_upgraded_and_uninstalled(
     wait_for(lambda: not cluster.pods(namespace, "app.kubernetes.io/component=webhook"), "pods stay")
 
 
-def test_a_rollout_fails_no_request(
-    install: Callable[[str], Release], cluster: Cluster, namespace: str, gateways: None
-) -> None:
-    """A pod would end while an API server still calls it, or serve before it can convert."""
+@pytest.fixture
+def deployed(install: Callable[[str], Release], cluster: Cluster, gateways: None) -> Iterator[str]:
+    """The name of a webhook's Deployment with two replicas, and a gateway for each of twenty clients."""
     release = install("webhook-own-ca")
     release.upgrade()
     wait_for(lambda: strategy(cluster) == "Webhook", "the CRD has no webhook")
-    names = [f"client-{number}" for number in range(20)]
-    create(cluster, *names)
-    deployment = f"deployment/{release.name}-restow-webhook"
-    try:
-        with busy(cluster.plane, PATH, BODIES, len(names)) as clients:
-            for _ in range(3):
-                cluster.kubectl("rollout", "restart", "-n", namespace, deployment)
-                cluster.kubectl("rollout", "status", "-n", namespace, deployment, "--timeout=6m")
-        print(f"{clients.requests} requests, the slowest after {clients.slowest:.2f} s")
-        clients.check(1000)
-    finally:
-        cluster.kubectl("delete", "gateways.v1.edge.example.dev", "-n", "default", "--all")
+    create(cluster, *(f"client-{number}" for number in range(CLIENTS)))
+    yield f"{release.name}-restow-webhook"
+    cluster.kubectl("delete", "gateways.v1.edge.example.dev", "-n", "default", "--all")
+
+
+def rolled_out(cluster: Cluster, namespace: str, deployment: str) -> None:
+    """Wait until every replica is ready and new."""
+    cluster.kubectl("rollout", "status", "-n", namespace, f"deployment/{deployment}", "--timeout=6m")
+
+
+def test_a_rollout_fails_no_request(cluster: Cluster, namespace: str, deployed: str) -> None:
+    """A pod would end while an API server still calls it, or serve before it can convert."""
+    with busy(cluster.plane, PATH, BODIES, CLIENTS) as clients:
+        for _ in range(ROLLOUTS):
+            cluster.kubectl("rollout", "restart", "-n", namespace, f"deployment/{deployed}")
+            rolled_out(cluster, namespace, deployed)
+    print(f"{ROLLOUTS} rollouts: {clients.requests} requests, the slowest after {clients.slowest:.2f} s")
+    clients.check(1000)
+
+
+def test_a_deleted_pod_and_a_drained_node_fail_no_request(cluster: Cluster, namespace: str, deployed: str) -> None:
+    """An eviction would end a pod that is called, or both at once."""
+    with busy(cluster.plane, PATH, BODIES, CLIENTS) as clients:
+        first, *_ = cluster.pods(namespace, "app.kubernetes.io/component=webhook")
+        cluster.kubectl("delete", "pod", "-n", namespace, first["metadata"]["name"])
+        rolled_out(cluster, namespace, deployed)
+        for node in ("node-1", "node-2"):
+            cluster.kubectl("drain", node, "--timeout=5m", "--delete-emptydir-data", "--ignore-daemonsets")
+            rolled_out(cluster, namespace, deployed)
+            cluster.kubectl("uncordon", node)
+    print(f"a deleted pod, two drained nodes: {clients.requests} requests, the slowest after {clients.slowest:.2f} s")
+    clients.check(1000)
