@@ -88,18 +88,18 @@ def test_rules_of_the_cluster_are_served_through_rollouts(
     path = PATH.format(version="v1", name="").rstrip("/")
     create_all(cluster.plane, path, [job(f"object-{number}") for number in range(5000)])
     assert len(cluster.get("jobs.v1beta1.example.dev", "-n", "default")["items"]) == 5010
-    with busy(cluster.plane, PATH, BODIES, 10) as clients:
-        release.upgrade(*targets, "--set", "logLevel=debug")
-    print(f"{clients.requests} requests, the slowest after {clients.slowest:.2f} s")
-    clients.check(300)
     listed = cluster.pods(namespace, "app.kubernetes.io/component=conversions")
     peaks = [cluster.peak(each) for each in listed]
     print(f"5,010 objects, {[round(each / 2**20) for each in peaks]} MiB at most")
     assert max(peaks) < 1536 * 2**20
     assert {each["restartCount"] for pod in listed for each in pod["status"]["containerStatuses"]} == {0}
+    with busy(cluster.plane, PATH, BODIES, 10) as clients:
+        release.upgrade(*targets, "--set", "logLevel=debug")
+    print(f"{clients.requests} requests, the slowest after {clients.slowest:.2f} s")
+    clients.check(300)
     refused = release.uninstall(code=1)
     assert f"kubectl delete conversionrules {CRD}" in refused, refused
-    cluster.kubectl("delete", "jobs.v1.example.dev", "-n", "default", "--all")
+    cluster.kubectl("delete", "--raw", path)
     cluster.kubectl("delete", "conversionrules", CRD, "--timeout=2m")
     release.uninstall()
     cluster.kubectl("delete", "crd", "conversionrules.restow.dev", "--wait")
