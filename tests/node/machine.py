@@ -65,14 +65,15 @@ def missing() -> str:
 def run_apart(command: Sequence[str | Path], environment: dict[str, str]) -> int:
     """Run a command in namespaces of its own; return its exit code. Its end, or this process's, ends all that it ran.
 
-    The command finds a folder for its files in ``RESTOW_NODES``; each hierarchy has a control group of that name.
+    The command finds a folder for its files in ``RESTOW_NODES``, and each hierarchy has a control group of that name.
     """
     with (
         tempfile.TemporaryDirectory(prefix="restow-nodes-", ignore_cleanup_errors=True) as folder,
         _as_it_was(Path(folder).name),
     ):
+        own = {"RESTOW_NODES": folder, "TMPDIR": folder}
         inside = [sys.executable, "-c", _INIT, *map(str, command)]
-        with subprocess.Popen([*_unshare(), *inside], env={**environment, "RESTOW_NODES": folder}) as process:
+        with subprocess.Popen([*_unshare(), *inside], env=environment | own) as process:
             try:
                 return process.wait()
             finally:
