@@ -45,6 +45,21 @@ class Cluster:
         found: dict[str, Any] = json.loads(self.kubectl("get", *words, "-o", "json"))
         return found
 
+    def apply(self, *documents: dict[str, Any]) -> None:
+        """Apply objects that a webhook sees, once the rules of kube-proxy at the API server know its new Service."""
+        listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+
+        def applied() -> bool:
+            try:
+                self.kubectl("apply", "-f", "-", stdin=listed)
+            except AssertionError as error:
+                if "no route to host" in str(error):
+                    return False
+                raise
+            return True
+
+        wait_for(applied, "the API server does not reach the webhook", 60)
+
     def pods(self, namespace: str, labels: str = "") -> list[dict[str, Any]]:
         """Return the pods of a namespace."""
         found: list[dict[str, Any]] = self.get("pods", "-n", namespace, "-l", labels)["items"]

@@ -65,10 +65,8 @@ def jobs(cluster: Cluster) -> Iterator[None]:
     """The CRD, and ten objects at its storage version."""
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(definition()))
     cluster.kubectl("wait", "--for=condition=Established", "crd", CRD)
-    items = [job(f"client-{number}") for number in range(10)]
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
     wait_for(lambda: "jobs" in cluster.kubectl("api-resources", "--api-group=example.dev"), "jobs are not served")
-    cluster.kubectl("apply", "-f", "-", stdin=listed)
+    cluster.apply(*(job(f"client-{number}") for number in range(10)))
     yield
     none = '{"spec": {"conversion": {"strategy": "None", "webhook": null}}}'
     cluster.kubectl("patch", "crd", CRD, "--type=merge", "--patch", none)
@@ -82,7 +80,7 @@ def test_rules_of_the_cluster_are_served_through_rollouts(
     release = install("conversions")
     targets = ("--set", f"conversions.targets={{{CRD}}}")
     release.upgrade(*targets)
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(RULES))
+    cluster.apply(RULES)
     cluster.kubectl("wait", "--for=condition=Ready", "conversionrules", "--all", "--timeout=6m")
     assert cluster.get("jobs.v1beta1.example.dev", "-n", "default", "client-0")["spec"] == {"timeoutSeconds": 60}
     path = PATH.format(version="v1", name="").rstrip("/")

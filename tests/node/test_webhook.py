@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -42,8 +41,8 @@ def strategy(cluster: Cluster) -> str:
 
 
 def create(cluster: Cluster, *names: str) -> None:
-    """Create gateways at the oldest version, once the rules of kube-proxy at the API server know the new Service."""
-    items = [
+    """Create gateways at the oldest version."""
+    items: list[dict[str, Any]] = [
         {
             "apiVersion": "edge.example.dev/v1alpha1",
             "kind": "Gateway",
@@ -52,18 +51,7 @@ def create(cluster: Cluster, *names: str) -> None:
         }
         for name in names
     ]
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-
-    def created() -> bool:
-        try:
-            cluster.kubectl("apply", "-f", "-", stdin=listed)
-        except AssertionError as error:
-            if "no route to host" in str(error):
-                return False
-            raise
-        return True
-
-    wait_for(created, "the API server does not reach the webhook", 30)
+    cluster.apply(*items)
 
 
 def seen(cluster: Cluster, version: str, name: str) -> Any:
