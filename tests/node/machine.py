@@ -1,8 +1,8 @@
 """What the nodes take of this machine: what has to be there, namespaces of their own, and that nothing stays behind.
 
 Everything runs in new PID, mount, network, IPC and UTS namespaces, whose end takes all processes, mounts, links and
-rules along. Control groups and a few settings of the kernel belong to no namespace: this module removes the former and
-puts the latter back.
+rules along. Control groups belong to no namespace: this module removes them. What a kubelet would set for the whole
+machine, it sets in copies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SETTINGS: Final = (
     "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
 )
-"""What every kubelet sets."""
+"""What every kubelet sets, for the whole machine: copies stand in their place."""
 
 
 def missing() -> str:
@@ -72,7 +72,7 @@ def run_apart(command: Sequence[str | Path], environment: dict[str, str]) -> int
         _as_it_was(Path(folder).name),
     ):
         own = {"RESTOW_NODES": folder, "TMPDIR": folder}
-        inside = [sys.executable, "-c", _INIT, *map(str, command)]
+        inside = [sys.executable, "-c", _INIT, " ".join(_SETTINGS), *map(str, command)]
         with subprocess.Popen([*_unshare(), *inside], env=environment | own) as process:
             try:
                 return process.wait()
@@ -81,7 +81,11 @@ def run_apart(command: Sequence[str | Path], environment: dict[str, str]) -> int
 
 
 _INIT: Final = """
-import os, subprocess, sys
+import os, pathlib, subprocess, sys
+for number, name in enumerate(sys.argv.pop(1).split()):
+    copy, setting = pathlib.Path(os.environ["RESTOW_NODES"], f"setting-{number}"), pathlib.Path("/proc/sys", name)
+    copy.write_text(setting.read_text())
+    subprocess.run(["mount", "--bind", copy, setting], check=True)
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 child = subprocess.Popen(sys.argv[1:])
 while True:
@@ -99,8 +103,7 @@ def _unshare() -> list[str]:
 
 @contextlib.contextmanager
 def _as_it_was(group: str) -> Iterator[None]:
-    """Make the control groups of the nodes; remove them in the end, and put the kernel's settings back."""
-    settings = {path: path.read_text() for name in _SETTINGS if (path := Path("/proc/sys") / name).exists()}
+    """Make the control groups of the nodes; remove them in the end."""
     try:
         for hierarchy in hierarchies():
             (hierarchy / group).mkdir()
@@ -111,9 +114,6 @@ def _as_it_was(group: str) -> Iterator[None]:
     finally:
         for hierarchy in hierarchies():
             _remove(hierarchy / group)
-        for path, value in settings.items():
-            if path.read_text() != value:
-                path.write_text(value)
 
 
 def hierarchies() -> list[Path]:
