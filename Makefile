@@ -18,7 +18,7 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: check readme figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser deploy-tools charts image faults histories peers mutants golden clean view
+.PHONY: check readme figures bench-others help demo test test-matrix test-kind test-node test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser node-packages deploy-tools charts image faults histories peers mutants golden clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test-matrix: $(READY) ## The tests on the API server, once for each Kubernetes m
 
 test-kind: $(READY) ## The tests and the chart on a kind cluster: make test-kind BASE=…@sha256:…
 	$(BIN)/python deploy/tools/kind.py "$(BASE)" $(PYTEST_ARGS)
+
+test-node: $(READY) node-packages ## The chart in real pods, on two nodes that exist only for it
+	$(BIN)/python -m tests.node $(PYTEST_ARGS)
 
 test-pure: $(READY) browser deploy-tools ## Only the tests that need no API server
 	$(BIN)/python -m pytest $(SHARE) -m "not apiserver" $(PYTEST_ARGS)
@@ -95,6 +98,14 @@ browser: ## Chromium, with which the tests look at the report
 	    apt-get -o Acquire::Retries=3 update -qq && DEBIAN_FRONTEND=noninteractive \
 	    apt-get -o Acquire::Retries=3 install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	  echo "There is no Chromium: the tests of the report will say so."
+
+NODE_PACKAGES := containerd runc containernetworking-plugins nftables iproute2 busybox-static
+
+node-packages: ## containerd and what goes with it, for make test-node
+	@dpkg -s $(NODE_PACKAGES) >/dev/null 2>&1 || \
+	  { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
+	    apt-get -o Acquire::Retries=3 update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get -o Acquire::Retries=3 install -y -qq --no-install-recommends $(NODE_PACKAGES) >/dev/null; } || true
 
 deploy-tools: $(READY) ## Helm, kustomize and linters, built or found once, and cached outside the tree
 	$(BIN)/python deploy/tools/tools.py

@@ -20,10 +20,11 @@ from xml.etree import ElementTree as ET
 
 from benchmarks.records import RESULTS, Recorder, add_flag
 from benchmarks.tables import Result, Table, markdown
-from restow.controlplane.binaries import BINARIES, BinarySearch, find_binaries
+from restow.controlplane.binaries import BinarySearch, find_binaries
 from restow.controlplane.binaries.search import minors, pinned_version
 
 ROOT: Final = Path(__file__).parents[1]
+_BINARIES: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def run(minor: str, arguments: Sequence[str]) -> Counts:
         ValueError: pytest ended without a report.
         ControlPlaneError: the minor's binaries cannot be had.
     """
-    asyncio.run(find_binaries(BINARIES, BinarySearch.from_environment(kubernetes=minor)))
+    asyncio.run(find_binaries(_BINARIES, BinarySearch.from_environment(kubernetes=minor)))
     with tempfile.TemporaryDirectory(prefix="restow-matrix-") as folder:
         report = Path(folder, "junit.xml")
         subprocess.run(

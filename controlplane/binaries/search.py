@@ -165,11 +165,11 @@ def kubernetes_version(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A binary that a control plane can use."""
+    """A binary of a control plane or of its nodes."""
 
     name: str
     environment: str
-    """The environment variable that names the file (envtest's; that of kube-controller-manager is restow's own)."""
+    """The environment variable that names the file (envtest's; restow's own for what is in no archive)."""
     package: str
     """The Go package to build."""
     in_archive: bool
@@ -188,11 +188,14 @@ BINARIES: Mapping[str, Binary] = MappingProxyType(
                 in_archive=True,
             ),
             Binary("kubectl", "TEST_ASSET_KUBECTL", "k8s.io/kubernetes/cmd/kubectl", in_archive=True),
-            Binary(
-                "kube-controller-manager",
-                "TEST_ASSET_KUBE_CONTROLLER_MANAGER",
-                "k8s.io/kubernetes/cmd/kube-controller-manager",
-                in_archive=False,
+            *(
+                Binary(
+                    name,
+                    f"TEST_ASSET_{name.upper().replace('-', '_')}",
+                    f"k8s.io/kubernetes/cmd/{name}",
+                    in_archive=False,
+                )
+                for name in ("kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
             ),
         )
     }

@@ -68,13 +68,15 @@ INSTALLATIONS: Final = {
     "webhook-own-ca.yaml": _Installation(
         (
             *("--set-file", f"webhook.files.conversions\\.py={PROVIDER / 'conversions.py'}"),
-            *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+            *("--set-file", f"webhook.files.manifests/gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+            *("--set-file", f"webhook.files.manifests/caches\\.yaml={PROVIDER / 'manifests' / 'caches.yaml'}"),
         )
     ),
     "webhook-rules.yaml": _Installation(
         (
             *("--set-file", f"webhook.files.conversions\\.yaml={PROVIDER / 'conversions.yaml'}"),
             *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+            *("--set-file", f"webhook.files.caches\\.yaml={PROVIDER / 'manifests' / 'caches.yaml'}"),
         )
     ),
 }

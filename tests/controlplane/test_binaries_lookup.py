@@ -109,8 +109,8 @@ async def test_an_unusable_cache_folder_is_explained(tmp_path: Path) -> None:
 
 async def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
     """A mistyped name would be searched for on the network."""
-    with pytest.raises(ControlPlaneError, match="no binary named kubelet"):
-        await find_binaries(["kubelet"], _search(tmp_path))
+    with pytest.raises(ControlPlaneError, match="no binary named kube-dns"):
+        await find_binaries(["kube-dns"], _search(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class Helm:
     binary: Path
 
     def run(self, *arguments: str | Path, code: int = 0, home: Path | None = None) -> str:
-        """Run it; return what it said on stdout, or on stderr where it is to fail; a success comes without warnings.
+        """Run it; return what it said on stdout, and on stderr where it is to fail; a success comes without warnings.
 
         ``home`` is for what it remembers.
         """
@@ -40,7 +40,7 @@ class Helm:
         # Helm's own watch may end early on a busy machine; it watches again.
         told = "\n".join(line for line in done.stderr.splitlines() if "reflector.go" not in line)
         assert code or not re.search("warn|link", told, re.IGNORECASE), done.stderr
-        return done.stdout if code == 0 else done.stderr
+        return done.stdout if code == 0 else done.stdout + done.stderr
 
     def text(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
         """What ``helm template`` prints."""

@@ -145,7 +145,10 @@ def lasting(documents: list[Document]) -> list[Document]:
     ]
 
 
-@pytest.mark.parametrize(("name", "crds"), [("webhook-own-ca", ("gateways.edge.example.dev",)), ("operator", FAMILY)])
+@pytest.mark.parametrize(
+    ("name", "crds"),
+    [("webhook-own-ca", ("gateways.edge.example.dev", "caches.edge.example.dev")), ("operator", FAMILY)],
+)
 def test_an_uninstall_takes_the_webhook_out_of_the_crds_first(name: str, crds: tuple[str, ...], helm: Helm) -> None:
     """A CRD that names a webhook which is gone blocks namespaces; the hook needs rights that nothing else has."""
     documents = [each for each in helm.render("--values", BY_NAME[name]) if is_hook(each, "pre-delete")]
@@ -195,7 +198,7 @@ def test_an_uninstall_asks_whether_rules_need_their_operator(helm: Helm) -> None
             ),
             Command.SERVE,
             Asked(
-                crds=("gateways.edge.example.dev",),
+                crds=("gateways.edge.example.dev", "caches.edge.example.dev"),
                 home=NAMESPACE,
                 own_ca=(NAMESPACE, "edge-restow-webhook"),
                 restores_stashes=True,
@@ -208,7 +211,7 @@ def test_an_uninstall_asks_whether_rules_need_their_operator(helm: Helm) -> None
             ),
             Command.SERVE,
             Asked(
-                crds=("gateways.edge.example.dev",),
+                crds=("gateways.edge.example.dev", "caches.edge.example.dev"),
                 home=NAMESPACE,
                 own_ca=(NAMESPACE, "edge-restow-webhook"),
                 refuses_unconvertible=True,
@@ -563,29 +566,39 @@ def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
         "--values",
         BY_NAME["webhook-own-ca"],
         "--set-file",
-        f"webhook.files.gateways\\.yaml={tmp_path / 'g.yaml'}",
+        f"webhook.files.manifests/gateways\\.yaml={tmp_path / 'g.yaml'}",
+        "--set=webhook.crdFiles={manifests/gateways.yaml}",
     )
     rendered = [
         helm.render(*flags, "--set-file", f"webhook.files.conversions\\.py={tmp_path / file}")
         for file in ("c.py", "g.yaml")
     ]
     first, other = (the(each, "Deployment")["spec"]["template"] for each in rendered)
-    assert the(rendered[0], "ConfigMap")["data"] == {"conversions.py": "registry = None\n", "gateways.yaml": "a: 1\n"}
+    data = the(rendered[0], "ConfigMap")["data"]
+    assert data == {"conversions.py": "registry = None\n", "manifests__gateways.yaml": "a: 1\n"}
+    (mounted,) = (each["configMap"]["items"] for each in first["spec"]["volumes"] if each["name"] == "files")
+    assert {each["path"]: data[each["key"]] for each in mounted} == {
+        "conversions.py": "registry = None\n",
+        "manifests/gateways.yaml": "a: 1\n",
+    }
     (used,) = first["spec"]["containers"]
-    assert used["workingDir"] == "/etc/restow" and "--crd=/etc/restow/gateways.yaml" in used["args"]
+    assert used["workingDir"] == "/etc/restow" and "--crd=/etc/restow/manifests/gateways.yaml" in used["args"]
     assert first["metadata"]["annotations"] != other["metadata"]["annotations"]
 
 
 def test_rules_that_are_data_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
     """Whoever writes no Python would need an image of their own, or another component, to serve a file of rules."""
     (tmp_path / "c.yaml").write_text("kind: ConversionRules\n")
-    flags = [f"--set-file=webhook.files.{name}\\.yaml={tmp_path / 'c.yaml'}" for name in ("conversions", "gateways")]
+    flags = [
+        f"--set-file=webhook.files.{name}\\.yaml={tmp_path / 'c.yaml'}"
+        for name in ("conversions", "gateways", "caches")
+    ]
     documents = helm.render("--values", BY_NAME["webhook-rules"], *flags)
     arguments = container(the(lasting(documents), "Deployment"))["args"]
     assert "--rules=/etc/restow/conversions.yaml" in arguments
     assert not any(each.startswith("--registry") for each in arguments)
     assert the(documents, "ConfigMap")["data"] == dict.fromkeys(
-        ("conversions.yaml", "gateways.yaml"), "kind: ConversionRules\n"
+        ("conversions.yaml", "gateways.yaml", "caches.yaml"), "kind: ConversionRules\n"
     )
 
 

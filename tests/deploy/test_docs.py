@@ -54,9 +54,10 @@ def test_helm(arguments: list[str], helm: Helm, tmp_path: Path) -> None:
     """Installed as it stands there, up to where a cluster would be needed: rendered."""
     assert arguments[:2] == ["upgrade", "--install"]
     (tmp_path / "conversions.yaml").write_text("kind: ConversionRules\n")
-    (tmp_path / "gateways.yaml").write_text("kind: CustomResourceDefinition\n")
     here = [each.replace("=conversions.yaml", f"={tmp_path}/conversions.yaml") for each in arguments[2:]]
-    here = [each.replace("=gateways.yaml", f"={tmp_path}/gateways.yaml") for each in here]
+    for name in ("gateways.yaml", "caches.yaml"):
+        (tmp_path / name).write_text("kind: CustomResourceDefinition\n")
+        here = [each.replace(f"={name}", f"={tmp_path}/{name}") for each in here]
     documents = list(yaml.safe_load_all(helm.run("template", *here)))
     assert of_kind(filter(None, documents), "Deployment", "Job")
 
@@ -113,6 +114,7 @@ def test_argo_cd_and_flux_have_values_that_work(helm: Helm, tmp_path: Path) -> N
     assert job["metadata"]["annotations"] == {
         "helm.sh/hook": "post-install,post-upgrade",
         "helm.sh/hook-delete-policy": "before-hook-creation",
+        "helm.sh/hook-output-log-policy": "hook-failed",
     }
     assert job["spec"]["ttlSecondsAfterFinished"] > 0, "Argo CD would not see how it ended"
     job = job_of(helm, tmp_path, flux["spec"]["values"])

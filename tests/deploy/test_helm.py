@@ -47,11 +47,13 @@ OF_FILE = {
     "migration-indexed-job": ("--set", "migration.shards=2"),  # a process each
     "webhook-own-ca": (
         *("--set-file", f"webhook.files.conversions\\.py={PROVIDER / 'conversions.py'}"),
-        *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+        *("--set-file", f"webhook.files.manifests/gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+        *("--set-file", f"webhook.files.manifests/caches\\.yaml={PROVIDER / 'manifests' / 'caches.yaml'}"),
     ),
     "webhook-rules": (
         *("--set-file", f"webhook.files.conversions\\.yaml={PROVIDER / 'conversions.yaml'}"),
         *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+        *("--set-file", f"webhook.files.caches\\.yaml={PROVIDER / 'manifests' / 'caches.yaml'}"),
     ),
 }
 MIGRATIONS = [file for file in VALUES if "migration" in yaml.safe_load(file.read_text())]

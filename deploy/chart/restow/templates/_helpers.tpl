@@ -120,6 +120,8 @@ dnsPolicy: ClusterFirstWithHostNet
 {{- $root := index . 0 -}}{{- $values := index . 2 -}}
 image: {{ include "restow.image" $root }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+{{- /* A pod that ended with an error says why in its status, where `kubectl describe` finds it. */}}
+terminationMessagePolicy: FallbackToLogsOnError
 env:
 - {name: RESTOW_LOG_LEVEL, value: {{ $root.Values.logLevel }}}
 - {name: RESTOW_LOG_FORMAT, value: {{ $root.Values.logFormat }}}
