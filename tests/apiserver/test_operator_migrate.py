@@ -1,4 +1,4 @@
-"""``restow operator --migrate``: a label on a CRD is enough, and a condition says when it is done."""
+"""``restow operator --migrate`` of docs/howto/from-go.md: a label on a CRD is enough, a condition says when it is done."""
 
 from __future__ import annotations
 
