@@ -1,4 +1,4 @@
-"""``restow operator --migrate`` of docs/howto/from-go.md: a label on a CRD is enough, a condition says when it is done."""
+"""Migrations by a label, as docs/howto/from-go.md has them: a condition of the CRD says when one is done."""
 
 from __future__ import annotations
 
