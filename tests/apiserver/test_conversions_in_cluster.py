@@ -775,7 +775,7 @@ async def test_the_page(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, 
     rules, wrong = (yaml.safe_load(block.text) for block in blocks if block.language == "yaml")
     starts, rights, applies, shows, tells = (block for block in blocks if block.language == "console")
     assert [each.text.split()[:3] for each in commands(starts)] == [["restow", "operator", "--conversions"]]
-    (printed,) = (each.text.partition("|")[0].replace("\\\n", "").split() for each in commands(rights))
+    (printed,) = (shlex.split(each.text.partition("|")[0].replace("\\\n", "")) for each in commands(rights))
     assert "kind: ClusterRole" in restow(*printed[1:]).out
     kubectl = (await find_binaries(("kubectl",)))["kubectl"]
 
