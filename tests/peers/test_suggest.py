@@ -9,7 +9,7 @@ import pytest
 
 from restow.conversion.definition.drafts import RulesDraft, drafted
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Rule, ScopedRules
+from restow.conversion.rules.model import Lens, Rule, ScopedRules
 from tests.peers.peer import Peer
 from tests.peers.peers import PEERS
 
@@ -40,11 +40,21 @@ def places(rules: Sequence[Rule], around: str = "") -> Iterator[Place]:
                 ]
                 yield (name, inner, *whole) if inner == around else (name, inner, spoke, hub)
             continue
-        name = "move" if rule.name == "rename" else rule.name
+        name = "stash" if hides_only(rule) else "move" if rule.name == "rename" else rule.name
         if not isinstance(rule, ScopedRules) or rule.spoke != rule.hub:
             yield name, around, rule.spoke, rule.hub
         if isinstance(rule, ScopedRules):
             yield from places(rule.rules, f"{around}/{rule.spoke[0]}")
+
+
+def hides_only(rule: Rule) -> bool:
+    """Whether an enum names each value as it is: others are kept and not shown, so it cannot be wrong."""
+    return (
+        rule.name == "enum"
+        and isinstance(rule, Lens)
+        and rule.tables is not None
+        and all([*table] == [*table.values()] for table in rule.tables.values())
+    )
 
 
 def is_part(found: Place, whole: Place) -> bool:
