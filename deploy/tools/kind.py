@@ -62,6 +62,7 @@ INSTALLATIONS: Final = {
     "migration-in-the-background.yaml": _Installation(upgraded=True),
     "migration-indexed-job.yaml": _Installation(upgraded=True),
     "migration-job.yaml": _Installation(upgraded=True),
+    "migrator.yaml": _Installation(),
     "operator-cert-manager.yaml": _Installation(waits=False),
     "operator.yaml": _Installation(),
     "webhook-cert-manager.yaml": _Installation(waits=False),

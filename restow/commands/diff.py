@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
-import tarfile
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import counted, echo, is_wide, print_data, print_sentence, print_table, say
-from restow.cli.registries import ConversionSource, load_crds
 from restow.cli.session import Session, run
-from restow.conversion import DefinitionError, Diagnostic
-from restow.conversion.certificates.wiring.crd import COMPOSITES
-from restow.conversion.definition.bounds import narrowed_bounds
-from restow.crds import Crd
-from restow.crds.composites import crd_of_composite, is_composite
-from restow.crds.crddiff import CHECKS, CrdFinding, crd_findings
-from restow.crds.schemachanges import ChangeVerdict
-from restow.kube.pager import list_pages
-from restow.migrator.requests.crdaccess import list_crds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from restow.cli.registries import ConversionSource
+    from restow.conversion import Diagnostic
+    from restow.crds import Crd
+    from restow.crds.crddiff import CrdFinding
+    from restow.crds.schemachanges import ChangeVerdict
+
+    _Judged = list[tuple[str, tuple[CrdFinding, ...]]]
 
 _CLUSTER: Final = "cluster"
 _PAGE: Final = 50  # a definition can be a megabyte
-
-_Judged = list[tuple[str, tuple[CrdFinding, ...]]]
 
 
 @click.command("diff")
@@ -66,6 +58,8 @@ def command(old: str, new: str, rule_files: tuple[Path, ...], **flags: Any) -> N
     restow diff cluster config/crd
     restow diff git:v1.2.0:config/crd config/crd --rules conversions.yaml
     """
+    from restow.cli.registries import ConversionSource
+
     source = ConversionSource(rules=rule_files) if rule_files else None
     if old == new == _CLUSTER:
         msg = "OLD and NEW are both the cluster: name what is to be applied"
@@ -73,6 +67,8 @@ def command(old: str, new: str, rule_files: tuple[Path, ...], **flags: Any) -> N
     read = {name: _crds(name) for name in dict.fromkeys((old, new)) if name != _CLUSTER}
     if _CLUSTER not in (old, new):
         raise SystemExit(int(_finish(_judged(read[old], read[new], source), flags["output"])))
+
+    import asyncio
 
     async def compare(session: Session) -> Exit:
         (given,) = read.values()
@@ -85,6 +81,8 @@ def command(old: str, new: str, rule_files: tuple[Path, ...], **flags: Any) -> N
 
 def _crds(source: str) -> dict[str, Crd]:
     """Return the CRDs of a file, a folder, standard input or a commit, by name."""
+    from restow.cli.registries import load_crds
+
     scheme, _, place = source.partition(":")
     if scheme == "git" and place and not Path(source).exists():
         found = _of_commit(*_commit(source, place))
@@ -109,6 +107,13 @@ def _commit(source: str, place: str) -> tuple[str, str]:
 
 def _of_commit(reference: str, path: str) -> tuple[Crd, ...]:
     """Return the CRDs of a file or folder as a commit of the repository here has it."""
+    import subprocess
+    import tarfile
+    import tempfile
+    from io import BytesIO
+
+    from restow.cli.registries import load_crds
+
     command = ["git", "archive", "--format=tar", reference, "--", path]
     try:
         found = subprocess.run(command, capture_output=True, check=True)  # noqa: S603 the reference is no flag
@@ -128,6 +133,11 @@ def _of_commit(reference: str, path: str) -> tuple[Crd, ...]:
 
 async def _served(session: Session, given: dict[str, Crd]) -> dict[str, Crd]:
     """Return the CRDs of the cluster that ``given`` names; for an XRD the XRD, as the CRD has Crossplane's fields."""
+    from restow.conversion.certificates.wiring.crd import COMPOSITES
+    from restow.crds.composites import crd_of_composite, is_composite
+    from restow.kube.pager import list_pages
+    from restow.migrator.requests.crdaccess import list_crds
+
     crds = {crd.name: crd for crd in await list_crds(session.cluster)}
     found = {name: crd for name, crd in crds.items() if name in given}
     if any(is_composite(crd) for crd in given.values()) and COMPOSITES.full_name in crds:
@@ -141,6 +151,11 @@ def _judged(
     old: dict[str, Crd], new: dict[str, Crd], source: ConversionSource | None, *, part: bool = False
 ) -> _Judged:
     """Return the findings by CRD; with ``part``, a CRD that one side lacks is not judged as gone."""
+    from dataclasses import replace
+
+    from restow.crds.crddiff import CrdFinding, crd_findings
+    from restow.crds.schemachanges import ChangeVerdict
+
     judged: _Judged = []
     for name in sorted({**old, **new}):
         before, after = old.get(name), new.get(name)
@@ -163,6 +178,10 @@ def _judged(
 
 def _by_rules(source: ConversionSource, crd: Crd) -> Iterator[CrdFinding]:
     """Yield what ``restow check`` finds wrong with the rules for a CRD, or bounds that they pass."""
+    from restow.conversion import DefinitionError
+    from restow.conversion.definition.bounds import narrowed_bounds
+    from restow.crds.schemachanges import ChangeVerdict
+
     try:
         graph = source.graph([crd])
     except InputError as error:
@@ -178,11 +197,15 @@ def _by_rules(source: ConversionSource, crd: Crd) -> Iterator[CrdFinding]:
 def _diagnosed(
     source: ConversionSource, crd: Crd, check: str, severity: ChangeVerdict, found: Diagnostic
 ) -> CrdFinding:
+    from restow.crds.crddiff import CrdFinding
+
     fix = source.phrased(found.fix)
     return CrdFinding(crd.name, found.version or "", check, severity, found.path, found.problem, fix)
 
 
 def _finish(judged: _Judged, form: str) -> Exit:
+    from restow.crds.schemachanges import ChangeVerdict
+
     found = [finding for _, findings in judged for finding in findings]
     counts = Counter(finding.severity for finding in found)
     if form != "table":
@@ -200,6 +223,9 @@ def _finish(judged: _Judged, form: str) -> Exit:
 
 def _show(name: str, findings: Sequence[CrdFinding]) -> None:
     """Print the table of one CRD, and below it what each kind of change means and what to do."""
+    from restow.crds.crddiff import CHECKS
+    from restow.crds.schemachanges import ChangeVerdict
+
     noticed = [finding for finding in findings if finding.severity is not ChangeVerdict.OK]
     shown = sorted(findings if is_wide() else noticed, key=lambda finding: [*ChangeVerdict].index(finding.severity))
     echo(name if noticed else f"{name}: ok")

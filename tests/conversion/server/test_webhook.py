@@ -237,7 +237,7 @@ async def test_a_defect_is_answered_and_told_without_the_body(
     def broken(*_arguments: object, **_more: object) -> None:
         raise RuntimeError("secret-host")
 
-    monkeypatch.setattr("restow.conversion.server.conversion.Review", broken)
+    monkeypatch.setattr("restow.conversion.reviews.tally.Review", broken)
     with caplog.at_level(logging.DEBUG):
         async with connected(webhook) as client:
             answer = await client.post(review(old()))

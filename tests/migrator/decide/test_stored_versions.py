@@ -17,6 +17,8 @@ WRITTEN = "compares them with what is to be written there, after a proof"
 SEARCHED = "looks for more than they name"
 ALLOWED = {
     "crds/crd.py:from_document": "is the view of the document",
+    "crds/composites.py:crd_of_composite": "hands on what the API server wrote",
+    "crds/crddiff.py:_withdrawn": SHOWN,
     "crds/crd.py:unknown_stored_versions": GUARD,
     "migrator/operate/hooks.py:facts": SHOWN,
     "migrator/operate/hooks.py:follow": SHOWN,
