@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from restow.controlplane.binaries.search import BinarySearch, BuildProgress
 
 _CHUNK = 1 << 20
+_INDEX_LIMIT = 16 << 20  # bytes; the real index has about 0.1 MB
 _INDEX_TIMEOUT = aiohttp.ClientTimeout(total=10, connect=4)
 _ARCHIVE_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=4, sock_read=20)
 
@@ -138,11 +139,16 @@ def extract(file: Path, names: Sequence[str], target: Path) -> None:
 
 
 async def _read_index(session: aiohttp.ClientSession, url: str) -> object:
+    body = bytearray()
     async with session.get(url, timeout=_INDEX_TIMEOUT) as response:
         _check(response)
-        body = await response.read()
+        async for chunk in response.content.iter_chunked(_CHUNK):
+            body += chunk
+            if len(body) > _INDEX_LIMIT:
+                message = f"{url} is longer than {_INDEX_LIMIT >> 20} MiB, so it is no index of archives."
+                raise BinariesUnavailableError(message)
     try:
-        return yaml.safe_load(body)
+        return yaml.safe_load(bytes(body))
     except yaml.YAMLError as error:
         message = f"{url} is no YAML; is it the right URL?"
         raise BinariesUnavailableError(message) from error
