@@ -156,6 +156,7 @@ def _judged(
     from restow.crds.crddiff import CrdFinding, crd_findings
     from restow.crds.schemachanges import ChangeVerdict
 
+    known_kinds = source.graph().kinds if source is not None and old.keys() & new.keys() else {}
     judged: _Judged = []
     for name in sorted({**old, **new}):
         before, after = old.get(name), new.get(name)
@@ -165,7 +166,7 @@ def _judged(
             if not part:
                 gone = CrdFinding(name, "", "crd-removed", ChangeVerdict.BREAKING, "-", "CRD is gone")
                 judged.append((name, (gone,)))
-        elif source is None or (after.group, after.kind) not in source.graph().kinds:
+        elif source is None or (after.group, after.kind) not in known_kinds:
             judged.append((name, crd_findings(before, after)))
         else:
             known = set(_by_rules(source, before))

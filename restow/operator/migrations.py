@@ -29,7 +29,7 @@ async def run(settings: Settings, probes: socket.socket, stop: asyncio.Event) ->
     async with settings.connect() as cluster:
         clocks = ClockCheck(cluster, settings.clock)
         metrics = OperatorMetrics(clocks)
-        work = migrator(cluster, settings, metrics, unique_identity(), _SUFFIX)
+        work = migrator(cluster, settings, metrics, unique_identity(), suffix=_SUFFIX)
         webhook = WebhookServer({})
         webhook.phase = ServerPhase.SERVING
         ended, clock = metrics.ended, settings.clock

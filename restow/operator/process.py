@@ -43,6 +43,7 @@ from restow.migrator import Events, Migrator, log_details
 from restow.migrator import Options as MigrationOptions
 from restow.migrator.model.options import SETTLE_S
 from restow.migrator.operate.reconciler import Targets
+from restow.migrator.requests.environment import Converters, own_webhook
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
 from restow.webhook.authority import Connect, OwnAuthority
@@ -252,11 +253,17 @@ class _Operator:
 
 
 def migrator(
-    cluster: Cluster, settings: Settings, metrics: OperatorMetrics, identity: str, suffix: str = "", **more: Any
+    cluster: Cluster,
+    settings: Settings,
+    metrics: OperatorMetrics,
+    identity: str,
+    *,
+    suffix: str = "",
+    converters: Converters = own_webhook,
 ) -> Migrator:
     """Return what keeps the CRDs of ``settings.migrate`` migrated while it leads.
 
-    ``suffix`` tells its Lease from those of other operators, ``more`` are further arguments of ``Migrator``.
+    ``suffix`` tells its Lease from those of other operators.
     """
     assert settings.migrate is not None
     name, namespace = settings.lease
@@ -265,6 +272,7 @@ def migrator(
         settings.migrate,
         MigrationOptions(resume=True, settle_s=settings.settle_s),
         hooks=(log_details, Events(cluster), metrics.migration),
+        converters=converters,
         lease=f"{name}{suffix}-migrator",
         lease_namespace=namespace,
         identity=identity,
@@ -274,7 +282,6 @@ def migrator(
         controller_hook=metrics.controller,
         election_hook=metrics.election,
         clock=settings.clock,
-        **more,
     )
 
 
