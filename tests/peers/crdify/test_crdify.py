@@ -29,5 +29,5 @@ def test_every_difference_has_a_row_and_every_row_a_difference() -> None:
 
 def test_the_page_has_all_rows() -> None:
     """A reader would not find a difference that the tests know, or find one that nobody tries."""
-    table = PAGE.read_text(encoding="utf-8").partition("## Beside crdify")[2].partition("\n## ")[0]
+    table = PAGE.read_text(encoding="utf-8").partition("## Compared with crdify")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == sorted(ROWS)
