@@ -21,6 +21,7 @@ from restow.crds.cloudprofiles import documents
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS, LEASES, Resource
+from restow.migrator import Migrator
 from tests.apiserver.kind import Document
 from tests.apiserver.profile_api import uninstall
 from tests.apiserver.profile_controllers import World
@@ -56,15 +57,49 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-class Operator:
-    """One process. Its log grows while it runs."""
+class LoggedProcess:
+    """A process of restow. Its log grows while it runs."""
 
     def __init__(self, process: Forked | asyncio.subprocess.Process) -> None:
         self.process = process
         self.log: list[str] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    async def found(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        """Wait until the log has a pattern, and keep reading it from then on."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(_DEADLINE):
+            while (found := pattern.search("".join(self.log))) is None:
+                line = await self.process.stderr.readline()
+                assert line, f"restow ended: {''.join(self.log)}"
+                self.log.append(line.decode())
+        self._reading = asyncio.create_task(self._read())
+        return found
+
+    async def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and wait until it has ended; return its exit code."""
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        async with asyncio.timeout(_DEADLINE):
+            code = await self.process.wait()
+            if self._reading is not None:
+                await self._reading
+        assert not any("Traceback" in line for line in self.log), "".join(self.log)
+        return code
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            self.log.append(line.decode())
+
+
+class Operator(LoggedProcess):
+    """One process that serves."""
+
+    def __init__(self, process: Forked | asyncio.subprocess.Process) -> None:
+        super().__init__(process)
         self.port = self.probes = 0
         self.namespace = "default"
-        self._reading: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, *flags: str | Path, forked: bool = True, clock: Path | None = None) -> Self:
@@ -78,20 +113,14 @@ class Operator:
         always = ("--bind=127.0.0.1", "--metrics-port=0", "--drain-seconds=0.2")
         process = await start("operator", *always, *flags, cwd=ROOT, stderr=asyncio.subprocess.PIPE)
         started = cls(process)
-        assert process.stderr is not None
         try:
-            async with asyncio.timeout(_DEADLINE):
-                while (found := _PORTS.search("".join(started.log))) is None:
-                    line = await process.stderr.readline()
-                    assert line, f"restow operator ended: {''.join(started.log)}"
-                    started.log.append(line.decode())
+            found = await started.found(_PORTS)
         except BaseException:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
             raise
         started.port, started.probes = int(found[1]), int(found[2])
-        started._reading = asyncio.create_task(started._read())
         return started
 
     async def get(self, path: str) -> tuple[int, str]:
@@ -113,21 +142,16 @@ class Operator:
         """Whether it says so in its metrics."""
         return f'restow_leader{{lease="{self.namespace}/{LEASE}"}} 1.0' in (await self.get("/metrics"))[1]
 
-    async def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal, and wait until it has ended; return its exit code."""
-        if self.process.returncode is None:
-            self.process.send_signal(number)
-        async with asyncio.timeout(_DEADLINE):
-            code = await self.process.wait()
-            if self._reading is not None:
-                await self._reading
-        assert not any("Traceback" in line for line in self.log), "".join(self.log)
-        return code
 
-    async def _read(self) -> None:
-        assert self.process.stderr is not None
-        while line := await self.process.stderr.readline():
-            self.log.append(line.decode())
+@asynccontextmanager
+async def migrating(migrator: Migrator) -> AsyncIterator[None]:
+    """A migrator that runs in this process, inside of the block."""
+    task = asyncio.create_task(migrator.run_forever())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ from restow.migrator import Migrator, Options
 from restow.migrator.operate.conditions import MIGRATED
 from restow.migrator.operate.policy import LABEL, asking
 from tests.apiserver.kind import Document, Kind, entry_versions, until
+from tests.apiserver.operators import LoggedProcess, migrating
 from tests.restow.commandline import Cli
 from tests.restow.forked import Forked
 
@@ -60,25 +61,14 @@ async def old(kind: Kind) -> Kind:
     return kind
 
 
-class Replica:
+class Replica(LoggedProcess):
     """One process of ``restow operator --migrate``."""
 
-    def __init__(self, process: Forked) -> None:
-        self.process = process
-        self.log: list[str] = []
-        self.port = 0
-        self._reading: asyncio.Task[None] | None = None
+    port = 0
 
     async def listens(self) -> None:
         """Wait until it answers probes, then keep its log."""
-        assert self.process.stderr is not None
-        async with asyncio.timeout(DEADLINE):
-            while (found := _PORT.search("".join(self.log))) is None:
-                line = await self.process.stderr.readline()
-                assert line, f"it ended: {''.join(self.log)}"
-                self.log.append(line.decode())
-        self.port = int(found[1])
-        self._reading = asyncio.create_task(self._read())
+        self.port = int((await self.found(_PORT))[1])
 
     async def leads(self) -> bool:
         """Whether its metrics say so."""
@@ -88,22 +78,6 @@ class Replica:
         """Ask its probes' port."""
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}{path}") as answer:
             return await answer.text()
-
-    async def stop(self) -> int:
-        """Send SIGTERM, and return the exit code."""
-        if self.process.returncode is None:
-            self.process.terminate()
-        async with asyncio.timeout(DEADLINE):
-            code = await self.process.wait()
-            if self._reading is not None:
-                await self._reading
-        assert not any("Traceback" in line for line in self.log), "".join(self.log)
-        return code
-
-    async def _read(self) -> None:
-        assert self.process.stderr is not None
-        while line := await self.process.stderr.readline():
-            self.log.append(line.decode())
 
 
 @asynccontextmanager
@@ -123,16 +97,9 @@ async def replica(kubeconfig: Path) -> AsyncIterator[Replica]:
         print(*made.log)
 
 
-@asynccontextmanager
-async def migrating(cluster: HttpCluster) -> AsyncIterator[None]:
-    """A migrator of labelled CRDs in this process."""
-    migrator = Migrator(cluster, asking(AT_ONCE), AT_ONCE, lease=None, condition=True)
-    task = asyncio.create_task(migrator.run_forever())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
+def migrator(cluster: HttpCluster) -> Migrator:
+    """A migrator of labelled CRDs for this process."""
+    return Migrator(cluster, asking(AT_ONCE), AT_ONCE, lease=None, condition=True)
 
 
 async def mark(kind: Kind, label: str | None, **annotations: str | None) -> None:
@@ -242,7 +209,7 @@ async def test_the_condition_stands_what_others_do(
     the spec changes tells them that a migration is done which has not begun. An annotation does not stand the same.
     """
     kind = old
-    async with migrating(cluster):
+    async with migrating(migrator(cluster)):
         await mark(kind, "true")
         first = await says(kind, "Migrated")
     await mark(kind, "true", rate="5")
@@ -280,18 +247,18 @@ async def test_the_condition_stands_what_others_do(
         wait = ("wait", f"--for=condition={MIGRATED}", f"crd/{kind.name}", "--timeout=2s")
         code, said = await kubectl(*wait)
         assert code != 0, said
-    async with migrating(cluster):
+    async with migrating(migrator(cluster)):
         await mark(kind, "true")
         await says(kind, "Migrated")
     await assert_all_done(kind)
 
 
 async def test_a_wrong_annotation_is_a_sentence_on_the_crd(old: Kind, cluster: HttpCluster) -> None:
-    """Whoever sets it has no access to the operator's log; and nothing may run by a policy that nobody meant."""
+    """A user who sets an annotation cannot read the operator's log, and a run would follow a policy by mistake."""
     kind = old
     await flip(kind)
     await mark(kind, "true", rate="fast")
-    async with migrating(cluster):
+    async with migrating(migrator(cluster)):
         said = await says(kind, "Refused")
         assert said["status"] == "False"
         assert "the annotation restow.dev/migrate-rate of" in said["message"]
@@ -310,7 +277,7 @@ async def test_nothing_is_written_outside_of_the_window(old: Kind, cluster: Http
     far = days[(datetime.now(UTC).weekday() + 3) % 7]
     await flip(kind)
     await mark(kind, "true", window=f"{far} 10:00-11:00")
-    async with migrating(cluster):
+    async with migrating(migrator(cluster)):
         said = await says(kind, "OutsideWindow", "the window opens at 20")
         assert said["message"].endswith("T10:00Z") and await done(kind) == 0
         await mark(kind, "true", window=None)
@@ -323,7 +290,7 @@ async def test_removal_of_the_label_ends_a_run(old: Kind, cluster: HttpCluster) 
     kind = old
     await mark(kind, "true", rate="10")
     await flip(kind)
-    async with migrating(cluster):
+    async with migrating(migrator(cluster)):
         await until(lambda: done(kind), "no object is written")
         assert (await condition(kind))["reason"] == "Migrating"
         await mark(kind, None)
@@ -369,7 +336,7 @@ async def test_a_command_at_the_same_time_does_no_harm(old: Kind, cluster: HttpC
     kind = old
     await mark(kind, "true", rate="20")
     await flip(kind)
-    async with migrating(cluster):
+    async with migrating(migrator(cluster)):
         await until(lambda: done(kind), "no object is written")
         ran = await cli("migrate", kind.name, "--settle=0")
         assert ran.code == 0, ran.err

@@ -11,7 +11,6 @@ import json
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from restow.migrator.operate.policy import LABEL, asking
 from restow.rbac import ServiceAccount
 from tests.apiserver.accounts import Account, Accounts
 from tests.apiserver.kind import Kind, until
+from tests.apiserver.operators import migrating
 from tests.apiserver.proxy import Seen, proxy_before
 from tests.docs.blocks import parse
 from tests.peers.building import Project, fingerprint, installed
@@ -103,7 +103,7 @@ async def test_the_client_waits_until_the_migration_is_done(
             assert await _status(control_plane, account, each) == 200, each
         return
     migrator = Migrator(cluster, asking(AT_ONCE), AT_ONCE, lease=None, condition=True)
-    async with _running(migrator):
+    async with migrating(migrator):
         code, _, told = await _run(account.kubeconfig, kind.name)
         assert code == 0, told
     flipped = (await cluster.get(CRDS, kind.name)).json() | {"spec": kind.document(storage="v1beta1")["spec"]}
@@ -116,7 +116,7 @@ async def test_the_client_waits_until_the_migration_is_done(
 
         await until(asked, "the client asks nothing")
         assert not waiting.done(), "it takes the condition of the former spec for that of the present one"
-        async with _running(migrator), asyncio.timeout(DEADLINE):
+        async with migrating(migrator), asyncio.timeout(DEADLINE):
             code, said, told = await waiting
         assert code == 0, told
         stored = await kind.stored()
@@ -125,16 +125,6 @@ async def test_the_client_waits_until_the_migration_is_done(
         if mode() is Mode.RECORDING:
             recording = {"built": fingerprint(CLIENT), "requests": list(map(_kept, proxy.seen)), "said": said}
             RECORDING.write_text(json.dumps(recording, indent=1) + "\n", encoding="utf-8")
-
-
-@asynccontextmanager
-async def _running(migrator: Migrator) -> AsyncIterator[None]:
-    task = asyncio.create_task(migrator.run_forever())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 async def _run(kubeconfig: Path, name: str) -> tuple[int, list[str], str]:
