@@ -21,7 +21,7 @@ from restow.controlplane.errors import NotStoredError, UnavailableError
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests
+from restow.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, TooManyRequests
 from restow.kube.resources import CRDS, NAMESPACES, Resource
 
 Document = dict[str, Any]
@@ -124,8 +124,19 @@ class Kind:
         return Resource(self.group, version, self.plural, namespaced=True)
 
     async def create(self, document: Document) -> None:
-        """Create the CRD and wait until it is served."""
-        await self.cluster.create(CRDS, json.dumps(document).encode())
+        """Create the CRD and wait until it is served; a CRD of this name that is being deleted is waited for."""
+
+        async def created() -> bool:
+            try:
+                await self.cluster.create(CRDS, json.dumps(document).encode())
+            except AlreadyExists:
+                with contextlib.suppress(NotFound):
+                    if not (await self.cluster.get(CRDS, self.name)).json()["metadata"].get("deletionTimestamp"):
+                        raise
+                return False
+            return True
+
+        await until(created, f"{self.name} is not deleted")
         await self.serves(document)
 
     async def change(self, document: Document) -> None:
