@@ -49,7 +49,7 @@ def _layers() -> dict[str, list[str]]:
     top = next(each["layers"] for each in contracts["contracts"] if each["name"] == "the rooms are layers")
     of_restow = top[: top.index("restow.cloudprofile")]
     found["restow"] = [layer.replace("restow.", "") for layer in of_restow]
-    return {room: found[room] for room in BUDGETS}
+    return {room: [layer.replace(" : ", " | ") for layer in found[room]] for room in BUDGETS}
 
 
 def _drawn(theme: Theme, counts: dict[str, int]) -> Iterator[str]:
@@ -67,9 +67,12 @@ def _drawn(theme: Theme, counts: dict[str, int]) -> Iterator[str]:
     yield f'<rect width="{_WIDTH}" height="{height}" fill="{theme.paper}"/>'
     y = _GAP
     for row, tall in zip(_ROWS, heights, strict=True):
-        width = (_WIDTH - 2 * _LEFT - _GAP * (len(row) - 1)) // len(row)
-        for number, room in enumerate(row):
-            yield from _room(theme, room, layers[room], counts[room], (_LEFT + number * (width + _GAP), y, width, tall))
+        longest = [max(44, *map(len, layers[room])) for room in row]
+        x = _LEFT
+        for room, long in zip(row, longest, strict=True):
+            width = (_WIDTH - 2 * _LEFT - _GAP * (len(row) - 1)) * long // sum(longest)
+            yield from _room(theme, room, layers[room], counts[room], (x, y, width, tall))
+            x += width + _GAP
         y += tall + _GAP
     yield "</svg>"
 
