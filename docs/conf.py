@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import metadata
 from importlib.metadata import version as version_of
 from typing import Any
 
@@ -39,13 +40,17 @@ nitpicky = False
 # An annotation such as type[X] is looked up by its bare name, which attributes of two classes have.
 suppress_warnings = ["ref.python"]
 
+_urls = dict(each.split(", ", 1) for each in metadata("restow").get_all("Project-URL") or ())
 html_theme = "furo"
-html_title = "restow"
+html_title = f"restow {version}"
 html_static_path = ["_static"]
 html_css_files = ["restow.css"]
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {
+    "source_edit_link": f"{_urls['Source']}/edit/main/docs/{{filename}}",
+    "source_view_link": f"{_urls['Source']}/blob/main/docs/{{filename}}",
+    "footer_icons": [{"name": "Source", "url": _urls["Source"], "html": "Source", "class": ""}],
     "light_css_variables": {"color-brand-primary": "#0b5cad", "color-brand-content": "#0b5cad"},
     "dark_css_variables": {"color-brand-primary": "#6cb2f7", "color-brand-content": "#6cb2f7"},
 }

@@ -364,7 +364,7 @@ class MigrationReport:
         return MigrationResult.DRY_RUN if self.dry_run else MigrationResult.SUCCEEDED
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON report; ``docs/migrating.md``, *Exit codes and report*, describes its fields."""
+        """Return the JSON report; ``docs/migrating.md``, *Report*, describes its fields."""
         return {"result": self.result.value, "crds": [crd.to_json() for crd in self.crds]}
 
 

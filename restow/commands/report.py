@@ -54,7 +54,7 @@ _PARTLY_SEEN = "not everything could be seen; the page says what, and why"
     "policy_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="POLICY",
-    help="Show when this policy removes each version. See docs/timeline.md.",
+    help="Show when this policy removes each version. See docs/howto/remove-a-version.md.",
 )
 @click.option(
     "--at", "release", metavar="RELEASE", help="With --policy: the release that runs in the cluster; checks its CRDs."

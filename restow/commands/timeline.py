@@ -32,7 +32,7 @@ _STYLES = {"unsafe": "bold red", "due": "magenta", "missing": "red"}
     required=True,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="POLICY",
-    help="Policy file: releases, promises, versions. See docs/timeline.md.",
+    help="Policy file: releases, promises, versions. See docs/howto/remove-a-version.md.",
 )
 @click.option(
     "--all", "everything", is_flag=True, help="Check the CRDs of the cluster that have a version in the policy."

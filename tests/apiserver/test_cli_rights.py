@@ -1,4 +1,4 @@
-"""With which rights ``restow`` works, found by leaving one after another away; docs/migrating.md tells the same."""
+"""With which rights ``restow`` works, found by leaving one after another away; docs/deploying.md shows the same."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ async def test_with_all_rights_nothing_is_left_to_wish(due: Kind, access: Access
 
 def test_the_documented_role_is_what_was_tried(group: str) -> None:
     """People copy it: a right too few fails their Job at night, one too many fails their audit."""
-    text = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text(encoding="utf-8")
-    named = "kind: ClusterRole\nmetadata:\n  name: restow-widgets\n"
+    text = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text(encoding="utf-8")
+    named = "kind: ClusterRole\nmetadata:\n  name: restow-migrate-widgets.example.com\n"
     (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if named in each)
-    role, in_default = yaml.safe_load_all(block.replace("example.com", group))
+    _account, role, _bound, in_default, _bound_too = yaml.safe_load_all(block.replace("example.com", group))
     assert (in_default["kind"], in_default["metadata"]["namespace"]) == ("Role", "default")
     assert one_by_one(in_default["rules"]) == one_by_one([SERVERS.rule()])
     kind = Kind(None, None, group)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""docs/howto/conversions-gitops.md: health checks, who writes what, and the CI job, on rules of a real operator."""
+"""docs/howto/helm-argocd-flux.md: health checks, who writes what, and the CI job, on rules of a real operator."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.docs.blocks import parse
 
 __all__ = ["jobs", "replicas"]  # fixtures
 
-PAGE = "docs/howto/conversions-gitops.md"
+PAGE = "docs/howto/helm-argocd-flux.md"
 SCRIPT = ROOT / "docs" / "examples" / "ci" / "check-conversions.sh"
 ARGO, APPLICATION, FLUX, WORKFLOW = (
     yaml.safe_load(block.text)
     for block in parse(PAGE, (ROOT / PAGE).read_text(encoding="utf-8"))
-    if block.language == "yaml"
+    if block.language == "yaml" and block.directives["tested by"].endswith(Path(__file__).name)
 )
 WRONG = {
     "pair": {"spoke": "spec.timeoutSeconds", "hub": "spec.timeout", "up": "string(self) + 's'", "down": "int(self)"}

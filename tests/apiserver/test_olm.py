@@ -1,4 +1,4 @@
-"""What docs/howto/olm.md says: the CSV of the page, OLM's check of stored versions, and its update of the CRD."""
+"""What docs/howto/helm-argocd-flux.md says: the CSV, OLM's check of stored versions, and its update of the CRD."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.apiserver.others import Others
 from tests.docs.blocks import parse
 from tests.restow.commandline import Ran, restow
 
-PAGE = "docs/howto/olm.md"
+PAGE = "docs/howto/helm-argocd-flux.md"
 OLD, NEW = "v1alpha1", "v1beta1"
 
 
 def on_page() -> dict[str, Any]:
     """The ClusterServiceVersion of the page."""
     text = (Path(__file__).parents[2] / PAGE).read_text()
-    (block,) = (each for each in parse(PAGE, text) if each.language == "yaml")
+    (block,) = (each for each in parse(PAGE, text) if each.directives.get("file") == "csv.yaml")
     found: dict[str, Any] = yaml.safe_load(block.text)
     return found
 

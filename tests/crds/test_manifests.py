@@ -206,7 +206,7 @@ def test_every_rule_tells_what_to_do() -> None:
 
 def test_the_document_names_only_fields_that_there_are() -> None:
     """The reference would send its readers to fields that do not exist."""
-    text = (ROOT_FOLDER / "docs" / "cloudprofile-api.md").read_text()
+    text = (ROOT_FOLDER / "docs" / "cloudprofile.md").read_text()
     declared = {path for _, _, path, _ in every_node()}
     named = set(re.findall(r"`((?:spec|status)(?:\.[A-Za-z]+(?:\[\]|\{\})?)+)`", text))
     assert len(named) > 30

@@ -30,7 +30,7 @@ def test_the_newest_minor_is_the_default() -> None:
         ("docs/limits.md", f"the tests run on Kubernetes {DEFAULT_MINOR} by default"),
         ("docs/controlplane.md", f"restow is tested on Kubernetes **{DEFAULT_MINOR}** (the default), "),
         ("README.md", f"tested on, Kubernetes {minors()[0]} to {minors()[-1]} "),
-        ("docs/compatibility.md", f"at present {minors()[0]} to {minors()[-1]},"),
+        ("docs/upgrading.md", f"at present {minors()[0]} to {minors()[-1]},"),
     ],
 )
 def test_a_page_names_the_minors_of_the_code(page: str, sentence: str) -> None:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("kube", "crds", "conversion", "migrator", "cloudprofile", "controlplane")
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 #: Pages that lead readers to modules, and how many they name at least.
-LEADING = {"docs/architecture.md": 40, "docs/glossary.md": 40}
+LEADING = {"docs/architecture.md": 40}
 _MODULE = re.compile(r"`(restow(?:\.[A-Za-z_]\w*)+)`")
 _OTHERS = ("restow.dev", "restow.core.gardener.cloud")
 """What looks like a module, and is a domain."""

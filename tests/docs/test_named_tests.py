@@ -48,5 +48,5 @@ def test_named_tests_exist(page: Path) -> None:
 
 def test_something_is_named() -> None:
     """A pattern that matches nothing would pass for ever."""
-    assert len(named(ROOT / "docs" / "guards.md")) > 20
+    assert len(named(ROOT / "docs" / "explanation.md")) > 20
     assert len(named(ROOT / "docs" / "security.md")) > 20

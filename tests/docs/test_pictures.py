@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from docs.pictures import journey, terminal
+from docs.pictures import journey, rooms, terminal
 from tests.docs.blocks import ROOT
 
 IMAGES = ROOT / "docs" / "images"
@@ -69,6 +69,18 @@ def test_a_command_that_the_demo_does_not_run_is_named() -> None:
 def test_the_journey_is_drawn_as_it_is_stored(theme: str) -> None:
     """A change of the drawing without ``make pictures`` would leave the README with the old picture."""
     assert (IMAGES / f"journey-{theme}.svg").read_text() == journey.journey(theme)
+
+
+@pytest.mark.parametrize("theme", journey.THEMES)
+def test_the_map_has_the_rooms_and_layers_of_the_code(theme: str) -> None:
+    """A new layer would be missing on the map (``python -m docs.pictures rooms``); lines change with every commit."""
+    stored = ET.fromstring((IMAGES / f"rooms-{theme}.svg").read_text())
+    drawn = ET.fromstring(rooms.rooms(theme, dict.fromkeys(rooms.BUDGETS, 0)))
+
+    def named(picture: ET.Element) -> list[str]:
+        return [each.text or "" for each in picture.iter() if each.get("class") in ("room", "layer")]
+
+    assert named(stored) == named(drawn)
 
 
 @pytest.mark.parametrize("theme", terminal.THEMES)

@@ -1,7 +1,7 @@
 """Compare restow's conversions with those of other projects: ``python -m tests.peers [--objects N] [KIND …]``.
 
 It prints one line for each kind, and below it how often each explained difference came up; last, the tables of
-docs/comparison.md. The exit code is 1 if a difference is unexplained, a law broken, or a row of the tables of
+docs/peers.md. The exit code is 1 if a difference is unexplained, a law broken, or a row of the tables of
 differences was never needed for any kind.
 """
 

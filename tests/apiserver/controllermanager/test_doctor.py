@@ -1,6 +1,6 @@
 """``restow doctor`` on CRDs that are in trouble, and the commands that it prints, carried out.
 
-The page is docs/howto/find-what-is-wrong.md.
+The page is docs/howto/troubleshooting.md.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def test_objects_of_a_version_that_left_have_a_command_each() -> None:
 def test_the_page_shows_what_is_printed() -> None:
     """A reader searches the page for the words on the terminal."""
     howto = Path(__file__).parents[3] / "docs" / "howto"
-    page = (howto / "find-what-is-wrong.md").read_text()
+    page = (howto / "troubleshooting.md").read_text()
     address = Service("my-system", "my-webhook", "/convert")
     stored_at_v1 = replace(of(), storage=of().versions[0])
     stored_at_v1 = replace(stored_at_v1, storage=replace(stored_at_v1.storage, name="v1alpha1"))

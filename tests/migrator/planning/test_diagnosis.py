@@ -106,7 +106,7 @@ async def test_where_a_migration_is_refused_it_is_not_advised() -> None:
 
 async def test_the_page_shows_what_is_printed() -> None:
     """A reader searches the page for the words on the terminal."""
-    page = (Path(__file__).parents[3] / "docs" / "howto" / "find-what-is-wrong.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "troubleshooting.md").read_text()
     new = b.struct(spec=b.struct(a=b.STRING, policy=b.STRING))
     alice, both = owned(("alice", "v1")), owned(("alice", "v1"), ("bob", "v1"))
     found = await examined(b.crd(schemas={"v1": NARROW, "v2": new}), *[alice] * 9, *[both] * 3)

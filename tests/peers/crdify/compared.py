@@ -1,7 +1,7 @@
 """What crdify and restow say about a pair of CRDs, place by place, and why they differ where they do.
 
 crdify knows errors only, so a place is compared by whether it has one, and whether restow calls it breaking. A
-difference needs a row of ``ROWS``; docs/diff.md has the same rows.
+difference needs a row of ``ROWS``; docs/peers.md has the same rows.
 """
 
 from __future__ import annotations

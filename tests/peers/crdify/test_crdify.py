@@ -1,4 +1,4 @@
-"""crdify as the oracle of ``restow diff``: the same verdicts, or a row of docs/diff.md that says why not."""
+"""crdify as the oracle of ``restow diff``: the same verdicts, or a row of docs/peers.md that says why not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.peers.crdify.compared import ROWS, differences
 from tests.peers.crdify.pairs import pairs
 
-PAGE = Path(__file__).parents[3] / "docs" / "diff.md"
+PAGE = Path(__file__).parents[3] / "docs" / "peers.md"
 
 pytestmark = pytest.mark.timeout(3600)  # make peers compiles crdify
 

@@ -1,6 +1,6 @@
 """Gardener and restow asked about changes: what others use is kept, Shoots move, capabilities come and go.
 
-As in ``compared``, a row of the table in docs/cloudprofile.md is taken into account where it applies, and nowhere else.
+As in ``compared``, a row of the table in docs/peers.md is taken into account where it applies, and nowhere else.
 Gardener's plugins answer with sentences. Each is read as what must not go, and who uses it.
 """
 

@@ -1,6 +1,6 @@
 """Gardener and restow asked the same, function by function: what they differ in, but for the rows of the table.
 
-Each function yields differences as (label, details). A row of the table in docs/cloudprofile.md is taken into account
+Each function yields differences as (label, details). A row of the table in docs/peers.md is taken into account
 where it applies, and nowhere else: by asking Gardener what the row does not concern (a microsecond later, without the
 versions that are not available yet), or by leaving out a finding that the row names.
 """

@@ -1,6 +1,6 @@
 """The rows of the table of differences, each with the smallest example: what Gardener says, and what restow says.
 
-A row's function returns the two answers; its name, with dashes, is the row's in docs/cloudprofile.md.
+A row's function returns the two answers; its name, with dashes, is the row's in docs/peers.md.
 """
 
 from __future__ import annotations
