@@ -74,7 +74,7 @@ def test_the_most_severe_exit_code_is_that_of_the_fleet(codes: list[int | None],
     ],
 )
 def test_a_process_gets_the_flags_of_its_command_only(words: str, left: str) -> None:
-    """A flag of the fleet that is passed on starts a fleet in each process; one too many that is cut changes its work."""
+    """A fleet flag that is passed on starts a fleet in each process; one cut too many changes its work."""
     assert own_words(words.split()) == left.split()
 
 
