@@ -78,6 +78,7 @@ COMMANDS = {
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "unwire": "Take a conversion webhook away from CRDs that do not need it.",
+    "uninstall": "Remove what restow left in a cluster, except what is needed.",
     "doctor": "Find out what is wrong with a CRD, and how to fix it.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
     "version": "Show the versions of restow, the API server and all formats.",
