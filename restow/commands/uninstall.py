@@ -31,8 +31,8 @@ def command(stashes: tuple[str, ...], dry_run: bool, output: str, connection: Cl
     """Remove what restow left in a cluster, except what is needed.
 
     It finds marks and conditions on CRDs, webhook configurations, Secrets, ConfigMaps, Leases,
-    StorageVersionMigrations, the CRD of ConversionRules, and stashes on objects. It keeps what objects or people still need, and says why, and
-    what to do. It changes no CRD's conversion: restow unwire does.
+    StorageVersionMigrations, the CRD of ConversionRules, and stashes on objects. It keeps what objects or people still
+    need, and says why, and what to do. It changes no CRD's conversion: restow unwire does.
 
     Uninstall the processes of restow first. Nothing is removed while one of them holds a Lease.
 

@@ -9,6 +9,7 @@ on the objects of all CRDs; patch and delete on what is removed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -51,8 +52,6 @@ from restow.uninstall.written import Place
 _PAGE: Final = 500
 _GRACE: Final = timedelta(seconds=60)
 """How long after its end a Lease counts as held: clocks differ, and a process may renew it late."""
-
-_WRITTEN_MEANWHILE: Final = "another client wrote it meanwhile: run restow uninstall again"
 
 
 @dataclass(slots=True)
@@ -111,25 +110,25 @@ async def find_leftovers(
     return search.result
 
 
-async def remove(leftovers: Leftovers) -> list[str]:
-    """Remove what can go; return the names of what is removed. What the API server refuses gets that as its reason."""
-    gone = []
+async def remove(leftovers: Leftovers) -> None:
+    """Remove what can go; what the API server refuses to remove gets that as its reason.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
     for each in leftovers.found:
         if each.reason or each.remove is None:
             continue
         try:
             await each.remove()
         except Conflict:
-            each.reason = _WRITTEN_MEANWHILE
+            each.reason = f"{each.name}: another client wrote it meanwhile: run restow uninstall again"
         except NotFound:
-            gone.append(each.name)
+            continue
         except KubeError as error:
             if error.out_of_reach:
                 raise
             each.reason = str(error)
-        else:
-            gone.append(each.name)
-    return gone
 
 
 async def _rules(cluster: Cluster) -> tuple[str, ...]:
@@ -145,18 +144,20 @@ class _Removal:
     def __init__(self, cluster: Cluster, resource: Resource, metadata: Mapping[str, Any]) -> None:
         self._cluster, self._resource, self._metadata = cluster, resource, metadata
         self._names: list[str] = []
+        self._sent: asyncio.Future[None] | None = None
 
     def of(self, name: str) -> Callable[[], Awaitable[None]]:
-        """Add an annotation; return what removes all of them, once."""
+        """Add an annotation; return what removes all of them, once, and has the same outcome for each."""
         self._names.append(name)
         return self._remove
 
     async def _remove(self) -> None:
-        names, self._names = self._names, []
-        if not names:
-            return
+        self._sent = self._sent or asyncio.ensure_future(self._send())
+        await self._sent
+
+    async def _send(self) -> None:
         kept = {name: self._metadata[name] for name in ("uid", "resourceVersion")}
-        body = msgspec.json.encode({"metadata": {**kept, "annotations": dict.fromkeys(names)}})
+        body = msgspec.json.encode({"metadata": {**kept, "annotations": dict.fromkeys(self._names)}})
         name, namespace = self._metadata["name"], self._metadata.get("namespace")
         await self._cluster.patch(self._resource, name, body, namespace, patch_type=PatchType.MERGE, metadata_only=True)
 
@@ -220,15 +221,16 @@ class _Search:
     def _of_crd(self, crd: Crd) -> None:
         metadata = crd.document["metadata"]
         removal = _Removal(self._cluster, CRDS, metadata)
-        for condition, manager in written.CONDITIONS.items():
-            if present(crd, condition):
-                self._add(Place.CONDITION, f"{condition} of {crd.name}", remove=partial(self._unapply, crd, manager))
         if self._wired(crd):
             reason = f"{crd.name} calls a webhook that restow wired: run restow unwire {crd.name} first"
             self._add(Place.WEBHOOK, crd.name, reason)
         for name in (name for name in written.ON_CRDS if name in crd.annotations):
             reason = self._needed(crd, name)
             self._add(Place.ANNOTATION, f"{name} of {crd.name}", reason, None if reason else removal.of(name))
+        # Conditions go last: their removal changes the CRD, and annotations go only while it is as it was read.
+        for condition, manager in written.CONDITIONS.items():
+            if present(crd, condition):
+                self._add(Place.CONDITION, f"{condition} of {crd.name}", remove=partial(self._unapply, crd, manager))
         by_people = f"people wrote it, not restow: remove it from the CRD {crd.name}, and from the manifest of that"
         labels = [(Place.LABEL, MIGRATE)] if MIGRATE in (metadata.get("labels") or {}) else []
         for place, name in [*labels, *((Place.ANNOTATION, each) for each in written.BY_PEOPLE)]:
@@ -242,7 +244,7 @@ class _Search:
     def _needed(self, crd: Crd, name: str) -> str:
         """Return why an annotation of a CRD is needed: what it says is written nowhere else."""
         if name == LOST_OWNERS and (lost := LostOwners.noted_on(crd)).names:
-            return f"{name} of {crd.name} is the only record of objects without field owners. {lost.sentence}"
+            return f"{name} of {crd.name} is the only record of what was lost: {lost.sentence}"
         if name != MARK:
             return ""
         if self._wired(crd):

@@ -73,3 +73,11 @@ def test_each_module_that_writes_is_in_the_table() -> None:
     known = {writer for each in WRITTEN for writer in each.writers}
     assert found - known - {*OTHERS} == set(), "add it to WRITTEN in restow/uninstall/written.py"
     assert known | {*OTHERS} <= found, "it does not write any more"
+
+
+def test_the_page_has_each_name() -> None:
+    """An administrator who searches the page for a name from a cluster finds when it goes."""
+    page = (ROOT / "docs/howto/uninstall.md").read_text()
+    for each in WRITTEN:
+        for name in each.names:
+            assert name in page, name
