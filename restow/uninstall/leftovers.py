@@ -199,6 +199,8 @@ class _Search:
         except NotFound:
             return
         except Forbidden as error:
+            if resource == LEASES:
+                raise  # a process may be running
             self.result.not_seen.append(str(error))
 
     async def on_crds(self) -> None:

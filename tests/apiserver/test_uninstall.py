@@ -152,7 +152,7 @@ async def test_the_page_shows_what_is_removed_after_a_migration(kind: Kind, clus
         ran = await cli("uninstall", *flags)
         assert ran.code == 0, ran.err
         shown = PAGE.read_text().partition(typed)[2]
-        wanted = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in shown.splitlines()[:6]]
+        wanted = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in shown.splitlines()[:5]]
         assert [[cell.replace(kind.group, "example.com") for cell in row] for row in ran.rows] == wanted, ran.out
 
 
@@ -265,7 +265,7 @@ async def test_what_would_lose_data_is_refused(
         "the CRD conversionrules.restow.dev has ConversionRules, which would be deleted with it",
         f"has what converts objects of {kind.name}: delete jobs first",
         "the ConversionRules jobs exist: delete these first",
-        "objects may be stored at v1alpha1, which status.storedVersions does not name: run restow migrate widgets.other.",
+        "may be stored at v1alpha1, which status.storedVersions does not name: run restow migrate widgets.other.",
         "is the only record of what was lost: an earlier run left objects without field owners",
         f"{LABEL} of {kind.name}: people wrote it, not restow",
         f"restow.dev/migrate-rate of {kind.name}: people wrote it, not restow",
