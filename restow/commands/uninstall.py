@@ -66,7 +66,7 @@ def _show(left: Leftovers, form: str, *, removed: bool) -> None:
         print_data({"left": found, "running": left.running, "notLookedAt": left.not_seen}, form)
         return
     if left.found:
-        print_table(("kind", "name", "state"), [(each.place.value, each.name, state(each)) for each in left.found])
+        print_table(("kind", "name", "state"), [(each.kind.value, each.name, state(each)) for each in left.found])
     elif not (left.running or left.not_seen):
         echo("Nothing of restow is left.")
     for each in left.found:

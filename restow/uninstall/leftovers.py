@@ -47,7 +47,7 @@ from restow.migrator.requests.lostowners import ANNOTATION as LOST_OWNERS
 from restow.migrator.requests.lostowners import LostOwners
 from restow.migrator.requests.native import find_native
 from restow.uninstall import written
-from restow.uninstall.written import Place
+from restow.uninstall.written import LeftoverKind
 
 _PAGE: Final = 500
 _GRACE: Final = timedelta(seconds=60)
@@ -59,20 +59,20 @@ class Leftover:
     """One thing that restow left.
 
     Attributes:
-        place: what it is.
+        kind: what it is.
         name: its name, with its namespace or the CRD that it is on.
         reason: why it stays, a sentence without its full stop; empty if it can go.
         remove: removes it; several things on one object share one request.
     """
 
-    place: Place
+    kind: LeftoverKind
     name: str
     reason: str = ""
     remove: Callable[[], Awaitable[None]] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return an item of ``left`` in the JSON of ``restow uninstall``."""
-        return {"kind": self.place.value, "name": self.name, "reason": self.reason}
+        return {"kind": self.kind.value, "name": self.name, "reason": self.reason}
 
 
 @dataclass(slots=True)
@@ -173,9 +173,9 @@ class _Search:
         self._now = now
 
     def _add(
-        self, place: Place, name: str, reason: str = "", remove: Callable[[], Awaitable[None]] | None = None
+        self, kind: LeftoverKind, name: str, reason: str = "", remove: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        self.result.found.append(Leftover(place, name, reason, remove))
+        self.result.found.append(Leftover(kind, name, reason, remove))
 
     def _deletes(self, resource: Resource, metadata: Mapping[str, Any]) -> Callable[[], Awaitable[None]]:
         """Return what deletes an object as it was read."""
@@ -211,33 +211,35 @@ class _Search:
             metadata = each["metadata"]
             if UNWIRED in (metadata.get("annotations") or {}):
                 removal = _Removal(self._cluster, COMPOSITES, metadata)
-                self._add(Place.ANNOTATION, f"{UNWIRED} of {metadata['name']}", remove=removal.of(UNWIRED))
+                self._add(LeftoverKind.ANNOTATION, f"{UNWIRED} of {metadata['name']}", remove=removal.of(UNWIRED))
         for name in self._rules:
             reason = f"the ConversionRules {name} convert objects: kubectl delete conversionrules {name} while their"
-            self._add(Place.RULES, name, f"{reason} operator runs; it unwires the CRD where that is safe")
+            self._add(LeftoverKind.RULES, name, f"{reason} operator runs; it unwires the CRD where that is safe")
         own = self._crds.get(RULES_CRD)
         if own is not None:
             reason = f"the CRD {own.name} has ConversionRules, which would be deleted with it" if self._rules else ""
-            self._add(Place.CRD, own.name, reason, self._deletes(CRDS, own.document["metadata"]))
+            self._add(LeftoverKind.CRD, own.name, reason, self._deletes(CRDS, own.document["metadata"]))
 
     def _of_crd(self, crd: Crd) -> None:
         metadata = crd.document["metadata"]
         removal = _Removal(self._cluster, CRDS, metadata)
         if self._wired(crd):
             reason = f"{crd.name} calls a webhook that restow wired: run restow unwire {crd.name} first"
-            self._add(Place.WEBHOOK, crd.name, reason)
+            self._add(LeftoverKind.WEBHOOK, crd.name, reason)
         for name in (name for name in written.ON_CRDS if name in crd.annotations):
             reason = self._needed(crd, name)
-            self._add(Place.ANNOTATION, f"{name} of {crd.name}", reason, None if reason else removal.of(name))
+            self._add(LeftoverKind.ANNOTATION, f"{name} of {crd.name}", reason, None if reason else removal.of(name))
         # Conditions go last: their removal changes the CRD, and annotations go only while it is as it was read.
         for condition, manager in written.CONDITIONS.items():
             if present(crd, condition):
-                self._add(Place.CONDITION, f"{condition} of {crd.name}", remove=partial(self._unapply, crd, manager))
-        by_people = f"people wrote it, not restow: remove it from the CRD {crd.name}, and from the manifest of that"
-        labels = [(Place.LABEL, MIGRATE)] if MIGRATE in (metadata.get("labels") or {}) else []
-        for place, name in [*labels, *((Place.ANNOTATION, each) for each in written.BY_PEOPLE)]:
-            if place is Place.LABEL or name in crd.annotations:
-                self._add(place, f"{name} of {crd.name}", f"{name} of {crd.name}: {by_people}")
+                self._add(
+                    LeftoverKind.CONDITION, f"{condition} of {crd.name}", remove=partial(self._unapply, crd, manager)
+                )
+        by_people = f"people wrote it, not restow: remove it from the CRD {crd.name}, and from its manifest"
+        labels = [(LeftoverKind.LABEL, MIGRATE)] if MIGRATE in (metadata.get("labels") or {}) else []
+        for kind, name in [*labels, *((LeftoverKind.ANNOTATION, each) for each in written.BY_PEOPLE)]:
+            if kind is LeftoverKind.LABEL or name in crd.annotations:
+                self._add(kind, f"{name} of {crd.name}", f"{name} of {crd.name}: {by_people}")
 
     def _wired(self, crd: Crd) -> bool:
         definition = Definition.of(crd.document)
@@ -284,13 +286,13 @@ class _Search:
                         kept.setdefault(reason, []).append(where)
                     else:
                         removal = _Removal(self._cluster, resource, metadata)
-                        self._add(Place.STASH, f"{name} of {crd.plural} {where}", remove=removal.of(name))
+                        self._add(LeftoverKind.STASH, f"{name} of {crd.plural} {where}", remove=removal.of(name))
         except KubeError as error:
             if error.out_of_reach:
                 raise
             self.result.not_seen.append(str(error))
         for reason, objects in kept.items():
-            self._add(Place.STASH, f"{crd.name} ({len(objects)})", f"{few(objects)} of {crd.name}: {reason}")
+            self._add(LeftoverKind.STASH, f"{crd.name} ({len(objects)})", f"{few(objects)} of {crd.name}: {reason}")
 
     async def webhooks(self) -> None:
         """Look at webhook configurations, and then at the Secrets of their servers."""
@@ -308,13 +310,15 @@ class _Search:
                     reason = f"it admits the ConversionRules {few(self._rules)}: delete these first"
                 if not reason:
                     going.append(metadata["name"])
-                self._add(Place.CONFIGURATION, metadata["name"], reason, self._deletes(resource_of(kind), metadata))
+                self._add(
+                    LeftoverKind.CONFIGURATION, metadata["name"], reason, self._deletes(resource_of(kind), metadata)
+                )
         async for each in self._list(SECRETS, labelSelector="=".join(MANAGED_BY)):
             metadata = each["metadata"]
             namespace, server = metadata["namespace"], metadata["name"].removesuffix("-ca")
             against = await obstacles(self._cluster, Service(namespace, server), namespace, server, unwired=going)
             name = qualified_name(namespace, metadata["name"])
-            self._add(Place.SECRET, name, "; ".join(against), self._deletes(SECRETS, metadata))
+            self._add(LeftoverKind.SECRET, name, "; ".join(against), self._deletes(SECRETS, metadata))
 
     async def in_namespaces(self) -> None:
         """Look at ConfigMaps, backups of Helm releases and Leases."""
@@ -324,7 +328,7 @@ class _Search:
             if metadata["name"].startswith(prefixes):
                 name = qualified_name(metadata["namespace"], metadata["name"])
                 reason = await self._config_map_needed(metadata)
-                self._add(Place.CONFIG_MAP, name, reason, self._deletes(CONFIG_MAPS, metadata))
+                self._add(LeftoverKind.CONFIG_MAP, name, reason, self._deletes(CONFIG_MAPS, metadata))
         ((label, value),) = BACKUP_LABEL.items()
         async for each in self._list(SECRETS, labelSelector=f"{label}={value}"):
             metadata = each["metadata"]
@@ -333,7 +337,7 @@ class _Search:
             known = crd in self._crds and version in [each.name for each in self._crds[crd].versions]
             reason = f"restow references {crd} --version {version} --undo takes the release back from {name}"
             reason += f": remove {version} from {crd} first, or delete the Secret"
-            self._add(Place.SECRET, name, reason if known else "", self._deletes(SECRETS, metadata))
+            self._add(LeftoverKind.SECRET, name, reason if known else "", self._deletes(SECRETS, metadata))
         async for each in self._list(LEASES, metadata_only=False):
             metadata = each["metadata"]
             if metadata["name"].startswith(written.LEASES):
@@ -346,7 +350,7 @@ class _Search:
         if holder and renewed and datetime.fromisoformat(renewed) + lasts > self._now():
             self.result.running.append(f"the Lease {name} is held by {holder}")
         else:
-            self._add(Place.LEASE, name, remove=self._deletes(LEASES, metadata))
+            self._add(LeftoverKind.LEASE, name, remove=self._deletes(LEASES, metadata))
 
     async def _config_map_needed(self, metadata: Mapping[str, Any]) -> str:
         """Return why a ConfigMap of the operator is needed."""
@@ -378,7 +382,7 @@ class _Search:
         for each in api.migrations:
             if each.name.startswith(f"restow-{each.spec.resource.resource}-"):
                 reason = "" if each.state.over else f"the StorageVersionMigration {each.name} is running: wait for it"
-                self._add(Place.NATIVE, each.name, reason, partial(self._delete, api.resource, each.name))
+                self._add(LeftoverKind.NATIVE, each.name, reason, partial(self._delete, api.resource, each.name))
 
     async def _delete(self, resource: Resource, name: str) -> None:
         await self._cluster.delete(resource, name)

@@ -24,7 +24,7 @@ from restow.migrator.references.move import BACKUP_LABEL
 from restow.migrator.requests.lostowners import ANNOTATION as LOST_OWNERS
 
 
-class Place(StrEnum):
+class LeftoverKind(StrEnum):
     """What something is written as: the word in the table of ``restow uninstall``."""
 
     ANNOTATION = "annotation"
@@ -42,17 +42,17 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class OwnWrite:
     """One kind of thing that restow writes.
 
     Attributes:
-        place: what it is.
+        kind: what it is.
         names: its names, each whole or up to where it differs, or the labels by which it is found.
         writers: the modules that write it; empty if people do, for restow to read.
         stays: when it is not removed, the end of a sentence that begins with "It stays"; empty for never.
     """
 
-    place: Place
+    kind: LeftoverKind
     names: tuple[str, ...]
     writers: tuple[str, ...]
     stays: str = ""
@@ -72,33 +72,41 @@ CONDITIONS: Final = {MIGRATED: "restow-migrated", NO_REFERENCES: "restow-referen
 _APPLY: Final = "conversion/certificates/apply.py"
 
 WRITTEN: Final = (
-    Written(Place.ANNOTATION, (MARK, WATERMARK, RUNS), ("migrator/requests/crdaccess.py",), "while it is needed"),
-    Written(Place.ANNOTATION, (LOST_OWNERS,), ("migrator/requests/crdaccess.py",), "while it names an object"),
-    Written(Place.ANNOTATION, (UNWIRED,), ("conversion/certificates/unwire.py", _APPLY)),
-    Written(Place.ANNOTATION, BY_PEOPLE, (), "because people write it"),
-    Written(Place.LABEL, (MIGRATE,), (), "because people write it"),
-    Written(Place.CONDITION, tuple(CONDITIONS), ("migrator/operate/conditions.py",)),
-    Written(Place.WEBHOOK, (), (_APPLY, "conversion/certificates/unwire.py"), "until restow unwire removes it"),
-    Written(Place.CONFIGURATION, (), (_APPLY,), "while a CRD calls its server"),
-    Written(Place.CRD, (RULES_CRD,), ("restow/operator/process.py",), "while there are ConversionRules"),
-    Written(
-        Place.RULES,
+    OwnWrite(
+        LeftoverKind.ANNOTATION, (MARK, WATERMARK, RUNS), ("migrator/requests/crdaccess.py",), "while it is needed"
+    ),
+    OwnWrite(LeftoverKind.ANNOTATION, (LOST_OWNERS,), ("migrator/requests/crdaccess.py",), "while it names an object"),
+    OwnWrite(LeftoverKind.ANNOTATION, (UNWIRED,), ("conversion/certificates/unwire.py", _APPLY)),
+    OwnWrite(LeftoverKind.ANNOTATION, BY_PEOPLE, (), "because people write it"),
+    OwnWrite(LeftoverKind.LABEL, (MIGRATE,), (), "because people write it"),
+    OwnWrite(LeftoverKind.CONDITION, tuple(CONDITIONS), ("migrator/operate/conditions.py",)),
+    OwnWrite(LeftoverKind.WEBHOOK, (), (_APPLY, "conversion/certificates/unwire.py"), "until restow unwire removes it"),
+    OwnWrite(LeftoverKind.CONFIGURATION, (), (_APPLY,), "while a CRD calls its server"),
+    OwnWrite(LeftoverKind.CRD, (RULES_CRD,), ("restow/operator/process.py",), "while there are ConversionRules"),
+    OwnWrite(
+        LeftoverKind.RULES,
         (LABEL,),
         ("conversion/operate/reconciler.py", "conversion/operate/replica.py", "conversion/operate/statuses.py"),
         "until it is deleted, with the operator that runs",
     ),
-    Written(Place.CONFIG_MAP, (CONVERSIONS,), ("conversion/operate/records.py",), "while a CRD is converted by it"),
-    Written(Place.CONFIG_MAP, (DECLARED,), ("conversion/operate/declarations.py",), "while its rules exist"),
-    Written(Place.CONFIG_MAP, (SHARDS,), ("migrator/run/shards.py",)),
-    Written(Place.SECRET, (MANAGED_BY[0],), ("conversion/certificates/ca/store.py",), "while a webhook trusts its CA"),
-    Written(
-        Place.SECRET,
+    OwnWrite(
+        LeftoverKind.CONFIG_MAP, (CONVERSIONS,), ("conversion/operate/records.py",), "while a CRD is converted by it"
+    ),
+    OwnWrite(LeftoverKind.CONFIG_MAP, (DECLARED,), ("conversion/operate/declarations.py",), "while its rules exist"),
+    OwnWrite(LeftoverKind.CONFIG_MAP, (SHARDS,), ("migrator/run/shards.py",)),
+    OwnWrite(
+        LeftoverKind.SECRET, (MANAGED_BY[0],), ("conversion/certificates/ca/store.py",), "while a webhook trusts its CA"
+    ),
+    OwnWrite(
+        LeftoverKind.SECRET,
         (BACKUPS, *BACKUP_LABEL),
         ("migrator/references/move.py",),
         "while its CRD has the version that restow references --undo takes back",
     ),
-    Written(Place.LEASE, (LEASES,), ("kube/leaderelection.py", "conversion/operate/members.py"), "while it is held"),
-    Written(Place.NATIVE, ("restow-",), ("migrator/requests/native.py",), "while it is running"),
-    Written(Place.STASH, (STASH,), (), "while a version that it is for is in the CRD"),
+    OwnWrite(
+        LeftoverKind.LEASE, (LEASES,), ("kube/leaderelection.py", "conversion/operate/members.py"), "while it is held"
+    ),
+    OwnWrite(LeftoverKind.NATIVE, ("restow-",), ("migrator/requests/native.py",), "while it is running"),
+    OwnWrite(LeftoverKind.STASH, (STASH,), (), "while a version that it is for is in the CRD"),
 )
 """Everything but Events, which the API server removes after an hour."""
