@@ -94,7 +94,7 @@ async def load_connection(
         ConfigError: no usable configuration was found, or it names another server than before; the message names the
             files and settings that were read.
     """
-    files = _kubeconfig_files(kubeconfig, wanted=bool(context or cluster or user))
+    files = kubeconfig_files(kubeconfig, wanted=bool(context or cluster or user))
     flags = impersonate or Impersonation()
     if files:
         chosen = choose_context(files, context, cluster=cluster, user=user)
@@ -111,7 +111,7 @@ async def load_connection(
     return loaded
 
 
-def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool) -> list[Path]:
+def kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool) -> list[Path]:
     """Return the kubeconfig files that exist; none in a pod without a named file."""
     if kubeconfig:
         named = [os.fspath(kubeconfig)]

@@ -95,6 +95,15 @@ def choose_context(
     return KubeContext(name, namespace, server, Impersonation.without_entries(account), impersonation)
 
 
+def context_names(files: Sequence[Path]) -> tuple[str, ...]:
+    """Return the names of all contexts of the files, in their order.
+
+    Raises:
+        ConfigError: a file cannot be read or is malformed.
+    """
+    return tuple(_merged("contexts", [_read(file) for file in files], files))
+
+
 def _listed(known: Mapping[str, Any]) -> str:
     return f"it has {', '.join(sorted(known))}" if known else "it has none"
 

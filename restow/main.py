@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 from restow.cli.escapes import visible
 from restow.cli.exits import InputError
 from restow.cli.extras import missing_library
-from restow.cli.shared import HelpContext, dressed
+from restow.cli.shared import WORDS, HelpContext, dressed
 from restow.cli.tables import fold
 
 _SHORT: Final = re.compile(r"(?P<flag>-[a-zA-Z])=(?P<value>.*)", re.ASCII | re.DOTALL)
@@ -78,6 +78,7 @@ COMMANDS = {
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "unwire": "Take a conversion webhook away from CRDs that do not need it.",
+    "uninstall": "Remove what restow left in a cluster, except what is needed.",
     "doctor": "Find out what is wrong with a CRD, and how to fix it.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
     "version": "Show the versions of restow, the API server and all formats.",
@@ -131,7 +132,9 @@ class _Commands(click.Group):
             advice = f"did you mean {near[0]}?" if near else "restow --help lists them"
             context.fail(f"No such command {name!r}: {advice}")
         found, command, rest = super().resolve_command(context, args)
-        return found, command, separated(rest)
+        rest = separated(rest)
+        context.meta[WORDS] = [found, *rest]
+        return found, command, rest
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         if incomplete.startswith("-"):

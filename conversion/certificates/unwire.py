@@ -398,7 +398,7 @@ async def obstacles(
         cluster: the API server.
         server: the server's address; the path does not matter.
         namespace, secret: the namespace and the name of the Secret with its certificate; empty if there is none.
-        unwired: CRDs that do not count, because they are about to be unwired.
+        unwired: CRDs, and webhook configurations, that do not count, because they are about to be unwired or removed.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
@@ -436,7 +436,7 @@ async def _webhooks(
         pass  # without Crossplane there are none; the CRDs that it makes of them name the same webhook
     for kind in CONFIGURATIONS:
         for live in (await cluster.list_page(resource_of(kind))).json()["items"]:
-            if not is_alone_ours(live, server):
+            if not is_alone_ours(live, server) and live["metadata"]["name"] not in unwired:
                 for hook in live.get("webhooks") or ():
                     yield f"the {kind} {live['metadata']['name']}", hook
 

@@ -16,6 +16,9 @@ from restow.cli.tables import fold
 OPTIONS: Final = "options"
 """The name of the command that shows the shared options."""
 
+WORDS: Final = "restow.words"
+"""The key of a context's ``meta`` with the command line, from the command's name on."""
+
 _POINTER: Final = "`restow options` shows the options that select the cluster, the user and the log."
 _NARROWEST: Final = 30  # columns of the explanations; on a narrower terminal they are below their options
 

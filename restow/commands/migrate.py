@@ -12,6 +12,7 @@ from restow import migrator
 from restow.cli import options
 from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit, InputError
+from restow.cli.fleet import FleetTable, across
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
 
@@ -26,6 +27,18 @@ EXITS = {
 _COLUMNS = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
 _TRIVIAL = {"rewritten": "0", "translated": "0", "remaining": "0", "failed": "0"}
 _FAILURES_SHOWN = 20
+
+
+def _cells(report: Any) -> tuple[str, ...]:
+    """Return the cells of a cluster in the table of several."""
+    crds = report["crds"]
+    counts = (sum(crd["objects"][name] for crd in crds) for name in ("listed", "rewritten", "remaining", "failed"))
+    return str(len(crds)), *map(str, counts), str(sum(crd["pruned"] for crd in crds))
+
+
+_FLEET = FleetTable(
+    ("crds", "objects", "rewritten", "remaining", "failed", "pruned"), _cells, done="migrated", canary=True
+)
 
 
 @click.command("migrate")
@@ -61,6 +74,7 @@ _FAILURES_SHOWN = 20
 )
 @options.output
 @options.connection
+@across(_FLEET)
 def command(**flags: Any) -> None:
     """Migrate all objects of CRDs to their storage version.
 

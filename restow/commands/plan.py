@@ -12,6 +12,7 @@ from restow import migrator
 from restow.cli import options
 from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit
+from restow.cli.fleet import FleetTable, across
 from restow.cli.printing import counted, print_data, print_table, say
 from restow.cli.session import Session, require_namespace, run
 
@@ -55,6 +56,17 @@ def sample_size(_context: click.Context, _option: click.Parameter, value: str) -
     return int(value)
 
 
+def _cells(found: Any) -> tuple[str, ...]:
+    """Return the cells of a cluster in the table of several."""
+    crds = found["crds"]
+    due = ",".join(crd["name"] for crd in crds if crd["due"] and not crd["refused"])
+    objects, writes = sum(crd["objects"] for crd in crds), sum(crd["requests"]["write"] for crd in crds)
+    return str(len(crds)), due or "-", str(objects), str(writes)
+
+
+_FLEET = FleetTable(("crds", "due", "objects", "writes"), _cells, done="nothing due")
+
+
 @click.command("plan")
 @options.crds(all_without=True)
 @options.migration
@@ -83,6 +95,7 @@ def sample_size(_context: click.Context, _option: click.Parameter, value: str) -
 )
 @options.output
 @options.connection
+@across(_FLEET)
 def command(**flags: Any) -> None:
     """Show what a migration would do, without a change.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,12 +11,22 @@ from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
 from restow.cli.crdnames import read_crds
 from restow.cli.exits import Exit
+from restow.cli.fleet import FleetTable, across
 from restow.cli.logs import is_verbose
 from restow.cli.printing import counted, print_data, print_sentence, say
 from restow.cli.session import Session, run
 
 if TYPE_CHECKING:
     from restow.migrator.planning.ready import Readiness
+
+
+def _cells(answer: Any) -> tuple[str, ...]:
+    """Return the cells of a cluster in the table of several."""
+    may = ("yes" if answer[each] else "no" for each in ("mayBeUnserved", "mayBeRemoved"))
+    return *may, str(answer["objects"]), str(sum(each["objects"] for each in answer["owners"]))
+
+
+_FLEET = FleetTable(("unserve", "remove", "objects", "owners"), _cells, done="ready", due="not yet")
 
 
 @click.command("ready")
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
 @options.api_servers
 @options.output
 @options.connection
+@across(_FLEET)
 def command(
     name: str,
     version: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
 from restow.cli.crdnames import full_names
 from restow.cli.exits import Exit
+from restow.cli.fleet import FleetTable, across
 from restow.cli.printing import echo, print_data, print_table
 from restow.cli.session import Session, run
 
@@ -21,11 +22,23 @@ if TYPE_CHECKING:
     from restow.migrator.planning.status import CrdStatus
 
 
+def _cells(found: Any) -> tuple[str, ...]:
+    """Return the cells of a cluster in the table of several: how many of its CRDs are in each state."""
+    from collections import Counter
+
+    states = Counter(crd["state"] for crd in found["crds"])
+    return str(len(found["crds"])), ", ".join(f"{count} {state}" for state, count in states.most_common()) or "-"
+
+
+_FLEET = FleetTable(("crds", "states"), _cells, done="shown")
+
+
 @click.command("status")
 @click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds)
 @click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster; the default where none is named.")
 @options.output
 @options.connection
+@across(_FLEET)
 def command(names: tuple[str, ...], everything: bool, output: str, connection: ClusterConnection) -> None:
     """Show the versions of CRDs and whether a migration is due.
 

@@ -1,0 +1,1 @@
+"""What restow leaves in a cluster: the table of it (``written``), and its removal (``leftovers``)."""
