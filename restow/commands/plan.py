@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from restow.migrator.planning.plan import MigrationPlan
 
 DEFAULT_SAMPLE = 100
-MOST_SAMPLED = 10_000
-"""The largest sample in objects; the process keeps all of them in memory until the list has ended."""
 _PERIOD = 5.0  # seconds
 
 
@@ -41,26 +39,12 @@ class Telling:
         say(f"{found.crd.name}: {found.objects:,} objects looked at{tried}")
 
 
-def sample_size(_context: click.Context, _option: click.Parameter, value: str) -> int | None:
-    """Read ``--sample``: a number of objects, or ``all`` (None).
-
-    Raises:
-        click.BadParameter: the text is neither, or the number is too large.
-    """
-    if value == "all":
-        return None
-    if not value.isdecimal() or int(value) > MOST_SAMPLED:
-        msg = f"{value!r} is neither 'all' nor a number up to {MOST_SAMPLED}"
-        raise click.BadParameter(msg)
-    return int(value)
-
-
 @click.command("plan")
 @options.crds(all_without=True)
 @options.migration
 @click.option(
     "--sample",
-    callback=sample_size,
+    callback=options.sample_size,
     default=str(DEFAULT_SAMPLE),
     show_default=True,
     metavar="N|all",

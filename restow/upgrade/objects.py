@@ -1,0 +1,71 @@
+"""The verdict on stored objects: each CRD's upgrade is rehearsed with them, and their clients are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from restow.cli.exits import InputError
+from restow.cli.registries import ConversionSource
+from restow.controlplane import BinariesUnavailableError, ControlPlane, ProcessError
+from restow.conversion import DefinitionError, Graph
+from restow.crds import Crd
+from restow.crds.composites import is_composite
+from restow.kube import connect
+from restow.kube.resources import Object
+from restow.kube.retry import RetryingCluster
+from restow.upgrade.clients import client_findings
+from restow.upgrade.rehearsal import Upgrade, rehearse
+from restow.upgrade.schemas import Judged, joined
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsJudged:
+    """The verdict on schemas and objects, and whether a migration has work after the change."""
+
+    findings: Judged
+    due: bool
+
+
+async def judge_objects(
+    judged: Judged,
+    sides: tuple[Mapping[str, Crd], Mapping[str, Crd]],
+    source: ConversionSource | None,
+    objects: Mapping[str, Sequence[Object]],
+) -> ObjectsJudged:
+    """Add to the verdict on schemas what happens to stored objects.
+
+    Raises:
+        InputError: no control plane can be started on this machine.
+    """
+    old, new = sides
+    upgrades = [
+        Upgrade(old[name], new[name], _graph(source, old[name], new[name]), objects[name])
+        for name in judged
+        if name in old and name in new and objects.get(name) and not is_composite(new[name])
+    ]
+    found, due = dict(judged), False
+    if not upgrades:
+        return ObjectsJudged(found, due)
+    try:
+        async with ControlPlane() as plane, connect(plane.kubeconfig) as cluster:
+            for each in upgrades:
+                rehearsed = await rehearse(plane, RetryingCluster(cluster, patience_s=10.0), each)
+                name, due = each.new.name, due or rehearsed.due
+                clients = client_findings(each.new, judged[name], each.objects)
+                found[name] = (*judged[name], *clients, *rehearsed.findings)
+    except (BinariesUnavailableError, ProcessError) as error:
+        raise InputError(f"objects cannot be tried: {error}") from error
+    return ObjectsJudged(found, due)
+
+
+def _graph(source: ConversionSource | None, old: Crd, new: Crd) -> Graph | None:
+    """Return the conversions of a CRD; none if there are none, or if they are wrong, which the schema verdict says."""
+    if source is None or (new.group, new.kind) not in source.graph().kinds:
+        return None
+    try:
+        return source.graph([joined(old, new)])
+    except InputError as error:
+        if isinstance(error.__cause__, DefinitionError):
+            return None
+        raise

@@ -1,0 +1,76 @@
+"""The whole verdict of ``restow diff``: schemas, stored objects and clients of two sides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from restow.cli.registries import ConversionSource
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.resources import Object
+from restow.upgrade.objects import ObjectsJudged, judge_objects
+from restow.upgrade.schemas import judge_schemas
+from restow.upgrade.sources import CLUSTER, crds_of, served_crds
+from restow.upgrade.stored import chosen, of_cluster, of_dump
+
+
+@dataclass(frozen=True)
+class Sought:
+    """What is asked: two sides, the rules between versions, and which objects are tried.
+
+    Attributes:
+        old, new: files, folders, ``-``, ``git:REF:PATH`` or ``cluster``.
+        rule_files: files with conversion rules.
+        live: whether the objects of the cluster are tried.
+        dumps: files with objects to try.
+        sample: the most objects of each CRD; None for all.
+    """
+
+    old: str
+    new: str
+    rule_files: tuple[Path, ...] = ()
+    live: bool = False
+    dumps: tuple[Path, ...] = ()
+    sample: int | None = None
+
+    @property
+    def needs_cluster(self) -> bool:
+        """Whether the answer needs a cluster."""
+        return self.live or CLUSTER in (self.old, self.new)
+
+    @cached_property
+    def given(self) -> Mapping[str, dict[str, Crd]]:
+        """The CRDs of the sides that are no cluster; stdin is read once."""
+        return {name: crds_of(name) for name in dict.fromkeys((self.old, self.new)) if name != CLUSTER}
+
+
+async def verdict(sought: Sought, cluster: Cluster | None) -> ObjectsJudged:
+    """Return the findings by CRD.
+
+    Args:
+        sought: what is asked.
+        cluster: the API server if one is needed.
+
+    Raises:
+        InputError: a side, the rules or the objects cannot be read.
+        KubeError: the cluster cannot be reached.
+    """
+    source = ConversionSource(rules=sought.rule_files) if sought.rule_files else None
+    known = {name: crd for crds in sought.given.values() for name, crd in crds.items()}
+    live = await served_crds(cluster, known) if cluster is not None else {}
+    old, new = ({**sought.given, CLUSTER: live}[side] for side in (sought.old, sought.new))
+    part = CLUSTER in (sought.old, sought.new)
+    judged = await asyncio.to_thread(judge_schemas, old, new, source, part=part)
+    objects = of_dump(sought.dumps, old) if sought.dumps else {}
+    if sought.live and cluster is not None:
+        objects = {name: await _of_cluster(cluster, live[name], objects.get(name, ())) for name in old if name in live}
+    tried = {name: chosen(each, sought.sample) for name, each in objects.items()}
+    return await judge_objects(judged, (old, new), source, tried)
+
+
+async def _of_cluster(cluster: Cluster, crd: Crd, more: Sequence[Object]) -> list[Object]:
+    return [*await of_cluster(cluster, crd), *more]
