@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from restow.cli.exits import InputError
 from restow.cli.registries import ConversionSource
@@ -12,11 +13,14 @@ from restow.conversion import DefinitionError, Graph
 from restow.crds import Crd
 from restow.crds.composites import is_composite
 from restow.kube import connect
+from restow.kube.cluster import Cluster
 from restow.kube.resources import Object
 from restow.kube.retry import RetryingCluster
 from restow.upgrade.clients import client_findings
 from restow.upgrade.rehearsal import Upgrade, rehearse
 from restow.upgrade.schemas import Judged, joined
+
+_PATIENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +48,25 @@ async def judge_objects(
         for name in judged
         if name in old and name in new and objects.get(name) and not is_composite(new[name])
     ]
-    found, due = dict(judged), False
     if not upgrades:
-        return ObjectsJudged(found, due)
+        return ObjectsJudged(judged, due=False)
     try:
         async with ControlPlane() as plane, connect(plane.kubeconfig) as cluster:
-            for each in upgrades:
-                rehearsed = await rehearse(plane, RetryingCluster(cluster, patience_s=10.0), each)
-                name, due = each.new.name, due or rehearsed.due
-                clients = client_findings(each.new, judged[name], each.objects)
-                found[name] = (*judged[name], *clients, *rehearsed.findings)
+            return await judge_upgrades(plane, RetryingCluster(cluster, patience_s=_PATIENCE_S), judged, upgrades)
     except (BinariesUnavailableError, ProcessError) as error:
         raise InputError(f"objects cannot be tried: {error}") from error
+
+
+async def judge_upgrades(
+    plane: ControlPlane, cluster: Cluster, judged: Judged, upgrades: Iterable[Upgrade]
+) -> ObjectsJudged:
+    """Add what happens to stored objects, on a control plane that has none of these CRDs."""
+    found, due = dict(judged), False
+    for each in upgrades:
+        rehearsed = await rehearse(plane, cluster, each)
+        clients = client_findings(each.new, judged[each.new.name], each.objects)
+        found[each.new.name] = (*judged[each.new.name], *clients, *rehearsed.findings)
+        due = due or rehearsed.due
     return ObjectsJudged(found, due)
 
 

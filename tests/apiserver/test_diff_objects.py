@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+import pytest
 
+from restow.controlplane import ControlPlane
 from restow.controlplane.binaries import BinarySearch
-from restow.kube.client import HttpCluster
+from restow.controlplane.pytest_plugin import running_plane
+from restow.crds import Crd
+from restow.crds.crddiff import CrdFinding
+from restow.kube import connect
+from restow.kube.resources import Object
+from restow.kube.retry import RetryingCluster
+from restow.migrator.requests.crdaccess import read_crd
+from restow.upgrade.objects import judge_upgrades
+from restow.upgrade.rehearsal import Upgrade
+from restow.upgrade.schemas import judge_schemas
+from restow.upgrade.stored import of_cluster
 from tests.apiserver.kind import Document, Kind
 from tests.restow.commandline import Cli
 
@@ -25,14 +39,36 @@ def next_release(kind: Kind, change: dict[str, Any], *, drop: tuple[str, ...] = 
     return made
 
 
-async def judged(kind: Kind, cli: Cli, folder: Path, new: Document, *more: str) -> tuple[int, list[Document], str]:
-    """Return the exit code, the findings about objects and clients, and all output."""
-    (folder / "new.json").write_text(json.dumps(new))
-    cache = {"RESTOW_CONTROLPLANE_CACHE": str(BinarySearch.from_environment().folder)}  # it is below the home folder
-    ran = await cli("diff", "cluster", str(folder / "new.json"), "-o", "json", *more, environment=cache)
-    assert ran.out, ran.err
-    kinds = ("object", "owner", "clients", "crd-refused", "migration", "version-needed")
-    return ran.code, [each for each in ran.json["findings"] if each["check"].startswith(kinds)], ran.out + ran.err
+@pytest.fixture(scope="module")
+def scratch() -> Iterator[ControlPlane]:
+    """The control plane of rehearsals."""
+    with running_plane(ControlPlane) as plane:
+        yield plane
+
+
+@dataclass
+class Judge:
+    """Tries a change of the widgets, and forgets it afterwards."""
+
+    kind: Kind
+    plane: ControlPlane
+
+    async def __call__(self, new: Document, objects: Sequence[Object] | None = None) -> tuple[list[CrdFinding], bool]:
+        """Return what is found about objects and clients, and whether a migration is due."""
+        old = await read_crd(self.kind.cluster, self.kind.name)
+        stored = await of_cluster(self.kind.cluster, old) if objects is None else objects
+        crd = Crd.from_document(new)
+        schemas = judge_schemas({old.name: old}, {old.name: crd}, None)
+        async with connect(self.plane.kubeconfig) as cluster:
+            upgrade = Upgrade(old, crd, None, stored)
+            found = await judge_upgrades(self.plane, RetryingCluster(cluster), schemas, [upgrade])
+        return [each for each in found.findings[old.name] if each not in schemas[old.name]], found.due
+
+
+@pytest.fixture
+def judged(kind: Kind, scratch: ControlPlane) -> Judge:
+    """The verdict on a change of the widgets."""
+    return Judge(kind, scratch)
 
 
 async def test_objects_are_named_by_field_and_never_by_value(kind: Kind, cli: Cli, tmp_path: Path) -> None:
@@ -43,8 +79,14 @@ async def test_objects_are_named_by_field_and_never_by_value(kind: Kind, cli: Cl
     new = next_release(
         kind, {"size": {"type": "integer", "maximum": 10}, "mode": {"type": "string", "default": "x"}}, drop=("color",)
     )
-    code, found, out = await judged(kind, cli, tmp_path, new, "--live")
-    assert code == 1
+    (tmp_path / "new.json").write_text(json.dumps(new))
+    cache = {"RESTOW_CONTROLPLANE_CACHE": str(BinarySearch.from_environment().cache)}  # it is below the home folder
+    program = (str(Path(sys.executable).with_name("restow")),)
+    ran = await cli(
+        "diff", "cluster", tmp_path / "new.json", "--live", "-o", "json", environment=cache, command=program
+    )
+    assert ran.code == 1, ran.err
+    found = [each for each in ran.json["findings"] if each["check"].startswith(("object", "clients"))]
     assert [(each["check"], each["path"], each.get("objects")) for each in found] == [
         ("clients", ".spec.color", None),
         ("object-refused", ".spec.size", ["default/full"]),
@@ -52,45 +94,40 @@ async def test_objects_are_named_by_field_and_never_by_value(kind: Kind, cli: Cl
         ("object-defaulted", ".spec.mode", ["default/full", "default/plain"]),
     ]
     assert found[0]["change"] == "written by alice (1)"
-    assert "s3cret" not in out and "77777" not in out
+    assert "s3cret" not in ran.out + ran.err and "77777" not in ran.out + ran.err
 
 
-async def test_what_was_wrong_before_is_no_finding(kind: Kind, cli: Cli, tmp_path: Path, cluster: HttpCluster) -> None:
+async def test_what_was_wrong_before_is_no_finding(kind: Kind, judged: Judge) -> None:
     """Every release would be blamed for an object that the present CRD refuses already."""
     await kind.apply(kind.manifest("v1alpha1", "old", spec={"size": 7}), "alice")
     narrow = next_release(kind, {"size": {"type": "integer", "maximum": 5}})
     await kind.change(narrow)
-    code, found, _ = await judged(kind, cli, tmp_path, narrow, "--live")
-    assert (code, found) == (0, [])
+    assert await judged(narrow) == ([], False)
 
 
-async def test_a_new_storage_version_is_work_and_no_break(kind: Kind, cli: Cli, tmp_path: Path) -> None:
+async def test_a_new_storage_version_is_work_and_no_break(kind: Kind, judged: Judge) -> None:
     """A pipeline would not know that a migration has to follow, or would stop at an upgrade that loses nothing."""
     await kind.apply(kind.manifest("v1alpha1", "a", spec={"size": 1}), "alice")
-    dump = {"kind": "List", "apiVersion": "v1", "items": [await kind.get("v1alpha1", "a")]}
-    (tmp_path / "dump.yaml").write_text(yaml.safe_dump(dump))
-    new = kind.document(storage="v1beta1")
-    code, found, _ = await judged(kind, cli, tmp_path, new, "--objects", str(tmp_path / "dump.yaml"))
-    assert (code, [each["check"] for each in found]) == (3, ["migration-due"])
-    assert "1 of 1 objects are to be written at v1beta1, the owners of 1 to be moved" in found[0]["change"]
+    found, due = await judged(kind.document(storage="v1beta1"))
+    assert (due, [each.check for each in found]) == (True, ["migration-due"])
+    assert "1 of 1 objects are to be written at v1beta1, the owners of 1 to be moved" in found[0].what
 
 
-async def test_an_owner_that_conflicts_is_named(kind: Kind, cli: Cli, tmp_path: Path) -> None:
+async def test_an_owner_that_conflicts_is_named(kind: Kind, judged: Judge) -> None:
     """The next apply of a release would fail on a list that became one whole."""
     await kind.apply(kind.manifest("v1alpha1", "a", spec={"parts": [{"name": "x", "count": 1}]}), "alice")
     await kind.apply(kind.manifest("v1alpha1", "a", spec={"parts": [{"name": "y", "count": 1}]}), "bob")
     part = {"type": "object", "properties": {"name": {"type": "string"}, "count": {"type": "integer"}}}
     new = next_release(kind, {"parts": {"type": "array", "items": part}})
-    code, found, _ = await judged(kind, cli, tmp_path, new, "--live")
-    assert code == 1
-    conflicts = {(each["check"], each["path"]) for each in found}
+    found, _ = await judged(new)
+    conflicts = {(each.check, each.path) for each in found}
     assert ("owner-conflict", ".spec.parts") in conflicts, found
 
 
-async def test_a_version_with_objects_cannot_leave(kind: Kind, cli: Cli, tmp_path: Path) -> None:
+async def test_a_version_with_objects_cannot_leave(kind: Kind, judged: Judge) -> None:
     """The CRD would be refused only when it is applied."""
     await kind.apply(kind.manifest("v1alpha1", "a", spec={"size": 1}), "alice")
     new = kind.document(storage="v1beta1", versions=("v1beta1",))
-    code, found, _ = await judged(kind, cli, tmp_path, new, "--live")
-    assert (code, [each["check"] for each in found]) == (1, ["clients", "crd-refused"])
-    assert "status.storedVersions" in found[1]["change"]
+    found, _ = await judged(new)
+    assert [each.check for each in found] == ["clients", "crd-refused"]
+    assert "status.storedVersions" in found[1].what
