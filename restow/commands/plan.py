@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ from restow.cli.session import Session, require_namespace, run
 
 if TYPE_CHECKING:
     from restow.migrator.planning.plan import MigrationPlan
+    from restow.migrator.requests.environment import Converters
 
 DEFAULT_SAMPLE = 100
 _PERIOD = 5.0  # seconds
@@ -65,6 +67,9 @@ class Telling:
     is_flag=True,
     help="Also look through all resources for what names a version that may go. See restow references.",
 )
+@click.option(
+    "--storage", metavar="VERSION", help="Show what it means to make this older version of a CRD the storage version."
+)
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
@@ -75,6 +80,9 @@ def command(**flags: Any) -> None:
     nothing. Names the obstacles, and estimates the time from the sample. With --references, counts what stands against
     unserving and removing each version but that of storage; that does not hold up a migration, and does not change the
     exit code.
+
+    With --storage, converts each object of one CRD to an older version and back, and names what it cannot say, by
+    field. Exit codes are then 0 no objects, 1 values would be lost, 3 a migration would follow.
 
     Exit codes: 0 nothing is due; 1 a migration would fail; 2 usage or refused; 3 work is due; 4 the API server
     or a converter stayed out of reach.
@@ -87,8 +95,11 @@ def command(**flags: Any) -> None:
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"), all_without=True)
     connection, form = flags.pop("connection"), flags.pop("output")
     converters = options.converters(flags)
-    sample, references = flags.pop("sample"), flags.pop("references")
+    sample, references, storage = flags.pop("sample"), flags.pop("references"), flags.pop("storage")
     chosen = options.migration_options(flags, concurrency=flags.pop("concurrency"), rate=flags.pop("rate"))
+
+    if storage is not None:
+        run(partial(_plan_back, names, storage, converters, form), connection)
 
     async def plan_all(session: Session) -> Exit:
         await require_namespace(session, chosen.namespace)
@@ -108,6 +119,22 @@ def command(**flags: Any) -> None:
         return _exit(plans, one_by_one=names is not None)
 
     run(plan_all, connection)
+
+
+async def _plan_back(
+    names: Sequence[str] | None, version: str, converters: Converters, form: str, session: Session
+) -> Exit:
+    from restow.commands.ready import show_way_back, way_back
+
+    if names is None or len(names) != 1:
+        msg = "--storage is about one CRD: name it"
+        raise click.UsageError(msg)
+    (crd,) = await read_crds(session.cluster, names)
+    found = await way_back(session, crd, version, converters)
+    show_way_back(found, form)
+    if found.loses:
+        return Exit.FAILURES
+    return Exit.DUE if found.objects else Exit.DONE
 
 
 def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from restow.crds.crddiff import CrdFinding
 from restow.crds.fieldpath import FieldSet, is_leaf
+from restow.crds.objectdiff import PlaceChange, object_changes
 from restow.crds.paths import ROOT, field_path, items_path
 from restow.crds.schemachanges import ChangeVerdict
 from restow.kube.resources import Object, qualified_name
@@ -21,7 +22,11 @@ _MOST_NAMED: Final = 100
 _MOST_PLACES: Final = 200
 """The most places of one check: below a map, every object may have other fields."""
 
-_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+_CHECKS: Final = {
+    PlaceChange.GONE: "object-pruned",
+    PlaceChange.NEW: "object-defaulted",
+    PlaceChange.CHANGED: "object-changed",
+}
 
 Owner: TypeAlias = tuple[str, str, str]
 """Manager, operation and subresource of a managedFields entry."""
@@ -81,8 +86,8 @@ class ObjectFindings:
 
     def compare(self, version: str, before: Object, after: Object, ignored: str = "") -> None:
         """Note how an object differs; ``ignored`` is the annotation that conversions keep for themselves."""
-        for check, path in differences(before, after, ignored):
-            self.add(check, version, path, where_of(before))
+        for change, path in object_changes(before, after, ignored):
+            self.add(_CHECKS[change], version, path, where_of(before))
 
     def results(self) -> Iterator[CrdFinding]:
         """Yield one finding for each check, version and place."""
@@ -98,39 +103,6 @@ class ObjectFindings:
 def where_of(obj: Object) -> str:
     """Return ``namespace/name`` of an object, or its name."""
     return qualified_name(obj["metadata"].get("namespace"), obj["metadata"]["name"])
-
-
-def differences(before: Object, after: Object, ignored: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the check and the place of each difference that a reader of one version sees."""
-    yield from _fields(_content(before, ignored), _content(after, ignored), ROOT)
-
-
-def _content(obj: Object, ignored: str) -> dict[str, Any]:
-    metadata = {key: obj["metadata"][key] for key in _METADATA if obj["metadata"].get(key)}
-    kept = {key: text for key, text in metadata.pop("annotations", {}).items() if key != ignored}
-    content = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
-    return content | {"metadata": metadata | ({"annotations": kept} if kept else {})}
-
-
-def _fields(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    for name in dict.fromkeys((*before, *after)):
-        below = field_path(path, name)
-        if name not in after:
-            yield "object-pruned", below
-        elif name not in before:
-            yield "object-defaulted", below
-        else:
-            yield from _values(before[name], after[name], below)
-
-
-def _values(before: Any, after: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        yield from _fields(before, after, path)
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for ours, theirs in zip(before, after, strict=True):
-            yield from _values(ours, theirs, items_path(path))
-    elif before != after or isinstance(before, bool) is not isinstance(after, bool):
-        yield "object-changed", path
 
 
 def owners_of(obj: Object) -> dict[Owner, list[Mapping[str, Any]]]:

@@ -22,6 +22,7 @@ from restow.controlplane import ControlPlane
 from restow.conversion import Graph, ObjectError
 from restow.crds import Crd
 from restow.crds.crddiff import CrdFinding
+from restow.crds.objectdiff import PlaceChange, object_changes
 from restow.crds.paths import ROOT
 from restow.crds.schemachanges import ChangeVerdict
 from restow.kube.cluster import Cluster, PatchType
@@ -34,7 +35,7 @@ from restow.migrator.ownership.projection import project
 from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.requests.environment import own_webhook
 from restow.migrator.requests.pace import each_of
-from restow.upgrade.observed import ObjectFindings, differences, lost_owners, owners_of, where_of
+from restow.upgrade.observed import ObjectFindings, lost_owners, owners_of, where_of
 from restow.upgrade.schemas import joined
 from restow.upgrade.stored import namespaces_of, stored_form
 from restow.webhook.local import serve_locally
@@ -300,7 +301,7 @@ class _Rehearsal:
             at_old = shown[storage].get(where)
             if now is None or at_old is None:
                 continue
-            gone = [path for check, path in differences(obj, at_old, self._stash) if check == "object-pruned"]
+            gone = [path for change, path in object_changes(obj, at_old, self._stash) if change is PlaceChange.GONE]
             for manager, path in lost_owners(obj, now, renamed=self._graph is None, gone=gone):
                 self._found.add("owner-lost", new, path, where, f"of {manager}")
 
