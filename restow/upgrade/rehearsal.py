@@ -134,6 +134,7 @@ class _Rehearsal:
             if self._graph is not None:
                 served = await stack.enter_async_context(serve_locally(self._graph, [new]))
                 conversion = served[new.name]
+                stack.push_async_callback(self._unwire)
             await self._store(conversion)
             storage = self._old.storage.name
             before = {version: await self._shown(self._old, version) for version in self._old.served}
@@ -149,6 +150,11 @@ class _Rehearsal:
             self._compare(before, after)
             await self._replay(before)
             return Rehearsed((*self._found.results(), *await self._work(report)), self._is_due(report), after, report)
+
+    async def _unwire(self) -> None:
+        """Keep the API server from calling a webhook that has ended."""
+        body = json.dumps({"spec": {"conversion": {"strategy": "None", "webhook": None}}}).encode()
+        await self._cluster.patch(CRDS, self._new.name, body, patch_type=PatchType.MERGE)
 
     async def _store(self, conversion: Mapping[str, Any]) -> None:
         """Install the old CRD, and store the objects past the API server."""
