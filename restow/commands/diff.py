@@ -34,6 +34,13 @@ _CLUSTER: Final = "cluster"
     metavar="FILE",
     help="Conversion rules between the versions, so that a renamed field is no loss; repeatable.",
 )
+@click.option(
+    "--crdify-config",
+    "config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A configuration file of crdify, which says which checks count.",
+)
 @click.option("--live", is_flag=True, help="Also try the change on the cluster's objects, on a control plane here.")
 @click.option(
     "--objects",

@@ -12,6 +12,7 @@ from restow.cli.registries import ConversionSource
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.resources import Object
+from restow.upgrade.crdify import read_config
 from restow.upgrade.objects import ObjectsJudged, judge_objects
 from restow.upgrade.schemas import judge_schemas
 from restow.upgrade.sources import CLUSTER, crds_of, served_crds
@@ -25,6 +26,7 @@ class Sought:
     Attributes:
         old, new: files, folders, ``-``, ``git:REF:PATH`` or ``cluster``.
         rule_files: files with conversion rules.
+        config: a configuration file of crdify.
         live: whether the objects of the cluster are tried.
         dumps: files with objects to try.
         sample: the most objects of each CRD; None for all.
@@ -33,6 +35,7 @@ class Sought:
     old: str
     new: str
     rule_files: tuple[Path, ...] = ()
+    config: Path | None = None
     live: bool = False
     dumps: tuple[Path, ...] = ()
     sample: int | None = None
@@ -65,6 +68,9 @@ async def verdict(sought: Sought, cluster: Cluster | None) -> ObjectsJudged:
     old, new = ({**sought.given, CLUSTER: live}[side] for side in (sought.old, sought.new))
     part = CLUSTER in (sought.old, sought.new)
     judged = await asyncio.to_thread(judge_schemas, old, new, source, part=part)
+    if sought.config is not None:
+        config = read_config(sought.config)
+        judged = {name: tuple(config.judged(findings)) for name, findings in judged.items()}
     objects = of_dump(sought.dumps, old) if sought.dumps else {}
     if sought.live and cluster is not None:
         objects = {name: await _of_cluster(cluster, live[name], objects.get(name, ())) for name in old if name in live}
