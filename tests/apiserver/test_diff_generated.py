@@ -1,15 +1,15 @@
 """The rehearsal of ``restow diff`` and the real upgrade agree on generated upgrades, object by object.
 
-``python -m tests.apiserver.test_diff_generated 200`` tries more of them.
+``python -m tests.apiserver.test_diff_generated 0 200`` tries more of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import random
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from typing import Any, ClassVar
@@ -200,9 +200,13 @@ async def really(generated: Generated, kind: Kind, graph: Graph | None) -> tuple
 
 
 async def agrees(
-    number: int, cluster: HttpCluster, plane: ControlPlane, scratch: tuple[ControlPlane, HttpCluster]
+    number: int,
+    cluster: HttpCluster,
+    plane: ControlPlane,
+    scratch: tuple[ControlPlane, HttpCluster],
+    checks: Counter[str],
 ) -> str:
-    """Try one upgrade both ways; return how it differs, or nothing."""
+    """Try one upgrade both ways; return how it differs, or nothing. ``checks`` counts upgrades by what is found."""
     generated = Generated(number, f"g{number}.example.com")
     graph = generated.graph()
     kind = Widgets(cluster, plane.etcd, generated.group)
@@ -216,6 +220,7 @@ async def agrees(
             new["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
         upgrade = Upgrade(old, Crd.from_document(new), graph, objects)
         found = await rehearse(scratch[0], RetryingCluster(scratch[1]), upgrade)
+        checks.update({each.check for each in found.findings} or {"nothing"})
         real = await really(generated, kind, graph)
     finally:
         await kind.remove()
@@ -262,24 +267,24 @@ async def test_rehearsal_and_upgrade_agree(
     number: int, cluster: HttpCluster, control_plane: ControlPlane, there: tuple[ControlPlane, HttpCluster]
 ) -> None:
     """A verdict would be about another upgrade than the one that follows."""
-    assert await agrees(number, cluster, control_plane, there) == ""
+    assert await agrees(number, cluster, control_plane, there, Counter()) == ""
 
 
-async def _many(count: int) -> int:
-    differing = 0
+async def _many(first: int, end: int) -> int:
+    differing, checks = 0, Counter[str]()
     async with (
         ControlPlane() as plane,
         ControlPlane() as scratch,
         connect(plane.kubeconfig) as cluster,
         connect(scratch.kubeconfig) as there,
     ):
-        for number in range(count):
-            if said := await agrees(number, cluster, plane, (scratch, there)):
+        for number in range(first, end):
+            if said := await agrees(number, cluster, plane, (scratch, there), checks):
                 differing += 1
-                print(number, json.dumps(said)[:2000], flush=True)
-    print(f"{count} upgrades, {differing} differ")
+                print(number, said[:2000], flush=True)
+    print(f"{end - first} upgrades, {differing} differ; {dict(checks)}")
     return differing
 
 
 if __name__ == "__main__":
-    raise SystemExit(asyncio.run(_many(int(sys.argv[1]))) > 0)
+    raise SystemExit(asyncio.run(_many(int(sys.argv[1]), int(sys.argv[2]))) > 0)
