@@ -166,6 +166,7 @@ CHECKS: Final[Mapping[str, tuple[str, str]]] = {
         "Its manager no longer owns the field: removing it from an apply leaves it in place",
         "Have the manager apply the objects once more",
     ),
+    "apply-refused": ("The API server refuses the manager's next apply", "Change what the manager applies before"),
     "owner-conflict": ("Its manager's next apply fails", "Have the manager apply with --force-conflicts once"),
     "migration-due": ("Objects or their owners stay at an old version", "Run restow migrate after the change"),
     "version-needed": ("The version cannot be removed after the migration yet", "Do as restow ready says"),

@@ -16,14 +16,15 @@ from restow.upgrade.observed import is_below, owned_paths
 _GOING: Final = frozenset({"field-removed", "fields-closed"})
 
 
-def client_findings(crd: Crd, found: Iterable[CrdFinding], objects: Iterable[Object]) -> Iterator[CrdFinding]:
+def client_findings(old: Crd, new: Crd, found: Iterable[CrdFinding], objects: Iterable[Object]) -> Iterator[CrdFinding]:
     """Yield the managers of what goes, for each version and field that is gone or no longer served.
 
     Args:
-        crd: the new CRD.
+        old, new: the CRD before and after.
         found: the verdict on its schemas.
         objects: stored objects with their managedFields.
     """
+    withdrawn = {*old.served} - {*new.served}
     fields = [(each.version, each.path) for each in found if each.check in _GOING]
     writers: dict[tuple[str, str], Counter[str]] = {}
     owned: dict[str, tuple[str, ...]] = {}  # many objects have the same entries
@@ -31,7 +32,7 @@ def client_findings(crd: Crd, found: Iterable[CrdFinding], objects: Iterable[Obj
         met = set()
         for entry in obj["metadata"].get("managedFields") or ():
             version = str(entry.get("apiVersion")).rpartition("/")[2]
-            if version not in crd.served:
+            if version in withdrawn:
                 met.add((version, "spec.versions", entry.get("manager", "")))
             going = [path for at, path in fields if at == version]
             if not going:
@@ -48,4 +49,4 @@ def client_findings(crd: Crd, found: Iterable[CrdFinding], objects: Iterable[Obj
             writers.setdefault((version, path), Counter())[manager] += 1
     for (version, path), managers in sorted(writers.items()):
         who = ", ".join(f"{name or 'unnamed'} ({count})" for name, count in sorted(managers.items()))
-        yield CrdFinding(crd.name, version, "clients", ChangeVerdict.NOTICE, path, f"written by {who}")
+        yield CrdFinding(new.name, version, "clients", ChangeVerdict.NOTICE, path, f"written by {who}")

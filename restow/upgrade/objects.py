@@ -14,6 +14,7 @@ from restow.crds import Crd
 from restow.crds.composites import is_composite
 from restow.kube import connect
 from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError
 from restow.kube.resources import Object
 from restow.kube.retry import RetryingCluster
 from restow.upgrade.clients import client_findings
@@ -53,7 +54,7 @@ async def judge_objects(
     try:
         async with ControlPlane() as plane, connect(plane.kubeconfig) as cluster:
             return await judge_upgrades(plane, RetryingCluster(cluster, patience_s=_PATIENCE_S), judged, upgrades)
-    except (BinariesUnavailableError, ProcessError) as error:
+    except (BinariesUnavailableError, ProcessError, KubeError) as error:
         raise InputError(f"objects cannot be tried: {error}") from error
 
 
@@ -64,7 +65,7 @@ async def judge_upgrades(
     found, due = dict(judged), False
     for each in upgrades:
         rehearsed = await rehearse(plane, cluster, each)
-        clients = client_findings(each.new, judged[each.new.name], each.objects)
+        clients = client_findings(each.old, each.new, judged[each.new.name], each.objects)
         found[each.new.name] = (*judged[each.new.name], *clients, *rehearsed.findings)
         due = due or rehearsed.due
     return ObjectsJudged(found, due)

@@ -40,7 +40,8 @@ _SAID: Final[Mapping[str, tuple[ChangeVerdict, str, str]]] = {
     "object-defaulted": (ChangeVerdict.NOTICE, "gets the field", "get the field"),
     "object-failed": (ChangeVerdict.BREAKING, "cannot be migrated", "cannot be migrated"),
     "owner-lost": (ChangeVerdict.BREAKING, "loses its owner", "lose their owner"),
-    "owner-conflict": (ChangeVerdict.BREAKING, "refuses the next apply", "refuse the next apply"),
+    "apply-refused": (ChangeVerdict.BREAKING, "refuses the next apply", "refuse the next apply"),
+    "owner-conflict": (ChangeVerdict.BREAKING, "gets a conflict at the next apply", "get a conflict at the next apply"),
 }
 
 

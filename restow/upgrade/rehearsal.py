@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -46,6 +47,8 @@ _REPLAYED: Final = 20
 """The most applies that are replayed for each manager and version: those of one manager differ little."""
 _PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.02
+_APPROVED: Final = "api-approved.kubernetes.io"
+"""The annotation without which the API server refuses a CRD of a group of Kubernetes."""
 _NOBODY: Final = {"fieldSelector": "metadata.name=restow-nobody", "limit": "1"}
 
 _Shown = dict[str, Json]
@@ -104,9 +107,18 @@ async def rehearse(plane: ControlPlane, cluster: Cluster, upgrade: Upgrade) -> R
         KubeError: the control plane does not answer.
     """
     if why := upgrade.unjudged:
-        what = f"{len(upgrade.objects)} stored objects were not tried: {why}"
-        return Rehearsed((_finding(upgrade.new, "objects-unjudged", what, ChangeVerdict.NOTICE),))
-    return await _Rehearsal(plane, cluster, upgrade).run()
+        return _unjudged(upgrade, why)
+    try:
+        return await _Rehearsal(plane, cluster, upgrade).run()
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    except TimeoutError:
+        return _unjudged(upgrade, f"an API server of its own did not serve the CRD within {_PATIENCE_S:.0f} s")
+
+
+def _unjudged(upgrade: Upgrade, why: str) -> Rehearsed:
+    what = f"{len(upgrade.objects)} stored objects were not tried: {why}"
+    return Rehearsed((_finding(upgrade.new, "objects-unjudged", what, ChangeVerdict.NOTICE),))
 
 
 def _finding(crd: Crd, check: str, what: str, severity: ChangeVerdict, version: str = "") -> CrdFinding:
@@ -135,7 +147,10 @@ class _Rehearsal:
                 served = await stack.enter_async_context(serve_locally(self._graph, [new]))
                 conversion = served[new.name]
                 stack.push_async_callback(self._unwire)
-            await self._store(conversion)
+            try:
+                await self._store(conversion)
+            except Invalid as error:
+                return _unjudged(self._upgrade, f"the API server refuses the old CRD: {error.findings}")
             storage = self._old.storage.name
             before = {version: await self._shown(self._old, version) for version in self._old.served}
             refused = await self._refused(storage, before[storage])
@@ -181,15 +196,19 @@ class _Rehearsal:
         column = {"name": f"restow{self._applied}", "type": "string", "jsonPath": ".metadata.name"}
         versions = [{**each, "additionalPrinterColumns": [column]} for each in crd.document["spec"]["versions"]]
         spec = {**crd.document["spec"], "versions": versions}
+        annotations = {_APPROVED: crd.annotations[_APPROVED]} if _APPROVED in crd.annotations else {}
         spec["conversion"] = conversion if crd.strategy == "Webhook" else {"strategy": "None"}
         try:
             now = (await self._cluster.get(CRDS, crd.name)).json()
         except NotFound:
-            named = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition", "metadata": {"name": crd.name}}
-            document: dict[str, Any] = {**named, "spec": spec}
-            await self._cluster.create(CRDS, json.dumps(document).encode())
+            metadata: dict[str, Any] = {"name": crd.name, "annotations": annotations}
+            document = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition", "metadata": metadata}
+            await self._cluster.create(CRDS, json.dumps({**document, "spec": spec}).encode())
         else:
-            await self._cluster.replace(CRDS, crd.name, json.dumps({**now, "spec": spec}).encode())
+            metadata = {**now["metadata"], "annotations": annotations}
+            await self._cluster.replace(
+                CRDS, crd.name, json.dumps({**now, "metadata": metadata, "spec": spec}).encode()
+            )
         for version in crd.served:
             await self._until_served(crd, version, column["name"])
 
@@ -261,7 +280,7 @@ class _Rehearsal:
             except Conflict:
                 return  # it exists, which the API server looks at last
             except Invalid as error:
-                found.update((where_of(obj), _place(cause)) for cause in error.details.causes or ({},))
+                found.update((where_of(obj), place) for place in _places(error))
             except ApiError:
                 found.add((where_of(obj), ROOT))
 
@@ -345,8 +364,9 @@ class _Rehearsal:
                     params={"fieldManager": manager, "dryRun": "All"},
                 )
             except ApiError as error:
-                for cause in error.details.causes or ({},):
-                    self._found.add("owner-conflict", version, _place(cause), where_of(obj), f"of {manager}")
+                check = "owner-conflict" if isinstance(error, Conflict) else "apply-refused"
+                for place in _places(error):
+                    self._found.add(check, version, place, where_of(obj), f"of {manager}")
 
         await each_of(applies, replay, _WORKERS)
 
@@ -384,7 +404,15 @@ class _Rehearsal:
             yield _finding(self._new, "object-failed", f"the migration would end: {why}", ChangeVerdict.BREAKING)
 
 
+_UNDECLARED: Final = re.compile(r"(\.\S+): field not declared in schema")
 _CREATED: Final = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
+
+
+def _places(error: ApiError) -> set[str]:
+    """Return the places that an error is about; server-side apply names an undeclared field only in its message."""
+    if undeclared := _UNDECLARED.search(error.message):
+        return {_place({"field": undeclared[1]})}
+    return {_place(cause) for cause in error.details.causes or ({},)}
 
 
 def _place(cause: Mapping[str, Any]) -> str:

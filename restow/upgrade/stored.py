@@ -60,7 +60,8 @@ async def of_cluster(cluster: Cluster, crd: Crd) -> list[Object]:
     With the strategy None an object is stored at an older version if it has a field there that the storage version
     lacks. Everything else is taken for stored at the storage version.
     """
-    found = {where_of(obj): obj async for obj in _objects(cluster, crd, crd.storage.name)}
+    shown = crd.storage.name if crd.storage.served else crd.served[0]
+    found = {where_of(obj): obj async for obj in _objects(cluster, crd, shown)}
     for name in may_be_stored(crd) if crd.strategy == "None" else ():
         version = crd.version(name)
         if version is None or version.storage or not version.served:
