@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from restow.cli.exits import InputError
@@ -19,17 +18,9 @@ from restow.kube.resources import Object
 from restow.kube.retry import RetryingCluster
 from restow.upgrade.clients import client_findings
 from restow.upgrade.rehearsal import Upgrade, rehearse
-from restow.upgrade.schemas import Judged, joined
+from restow.upgrade.schemas import Judged, UpgradeVerdict, joined
 
 _PATIENCE_S: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectsJudged:
-    """The verdict on schemas and objects, and whether a migration has work after the change."""
-
-    findings: Judged
-    due: bool
 
 
 async def judge_objects(
@@ -37,7 +28,7 @@ async def judge_objects(
     sides: tuple[Mapping[str, Crd], Mapping[str, Crd]],
     source: ConversionSource | None,
     objects: Mapping[str, Sequence[Object]],
-) -> ObjectsJudged:
+) -> UpgradeVerdict:
     """Add to the verdict on schemas what happens to stored objects.
 
     Raises:
@@ -50,7 +41,7 @@ async def judge_objects(
         if name in old and name in new and objects.get(name) and not is_composite(new[name])
     ]
     if not upgrades:
-        return ObjectsJudged(judged, due=False)
+        return UpgradeVerdict(judged, due=False)
     try:
         async with ControlPlane() as plane, connect(plane.kubeconfig) as cluster:
             return await judge_upgrades(plane, RetryingCluster(cluster, patience_s=_PATIENCE_S), judged, upgrades)
@@ -60,7 +51,7 @@ async def judge_objects(
 
 async def judge_upgrades(
     plane: ControlPlane, cluster: Cluster, judged: Judged, upgrades: Iterable[Upgrade]
-) -> ObjectsJudged:
+) -> UpgradeVerdict:
     """Add what happens to stored objects, on a control plane that has none of these CRDs."""
     found, due = dict(judged), False
     for each in upgrades:
@@ -68,7 +59,7 @@ async def judge_upgrades(
         clients = client_findings(each.old, each.new, judged[each.new.name], each.objects)
         found[each.new.name] = (*judged[each.new.name], *clients, *rehearsed.findings)
         due = due or rehearsed.due
-    return ObjectsJudged(found, due)
+    return UpgradeVerdict(found, due)
 
 
 def _graph(source: ConversionSource | None, old: Crd, new: Crd) -> Graph | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from restow.cli.exits import InputError
@@ -16,6 +16,14 @@ from restow.crds.schemachanges import ChangeVerdict
 
 Judged: TypeAlias = dict[str, tuple[CrdFinding, ...]]
 """The findings by the name of the CRD."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeVerdict:
+    """The findings, and whether a migration has work after the change."""
+
+    findings: Judged
+    due: bool = False
 
 
 def judge_schemas(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from restow.cli.exits import InputError
+from restow.cli.extras import missing_library
 from restow.cli.registries import ConversionSource
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.resources import Object
 from restow.upgrade.crdify import read_config
-from restow.upgrade.objects import ObjectsJudged, judge_objects
-from restow.upgrade.schemas import judge_schemas
+from restow.upgrade.schemas import UpgradeVerdict, judge_schemas
 from restow.upgrade.sources import CLUSTER, crds_of, served_crds
 from restow.upgrade.stored import chosen, of_cluster, of_dump
 
@@ -51,7 +51,7 @@ class Sought:
         return {name: crds_of(name) for name in dict.fromkeys((self.old, self.new)) if name != CLUSTER}
 
 
-async def verdict(sought: Sought, cluster: Cluster | None) -> ObjectsJudged:
+async def verdict(sought: Sought, cluster: Cluster | None) -> UpgradeVerdict:
     """Return the findings by CRD.
 
     Args:
@@ -73,10 +73,13 @@ async def verdict(sought: Sought, cluster: Cluster | None) -> ObjectsJudged:
         judged = {name: tuple(config.judged(findings)) for name, findings in judged.items()}
     objects = of_dump(sought.dumps, old) if sought.dumps else {}
     if sought.live and cluster is not None:
-        objects = {name: await _of_cluster(cluster, live[name], objects.get(name, ())) for name in old if name in live}
+        for name in (name for name in old if name in live):
+            objects[name] = [*objects.get(name, ()), *await of_cluster(cluster, live[name])]
     tried = {name: chosen(each, sought.sample) for name, each in objects.items()}
+    if not any(tried.values()):
+        return UpgradeVerdict(judged)
+    try:
+        from restow.upgrade.objects import judge_objects  # needs an extra that schemas do not need
+    except ModuleNotFoundError as error:
+        raise InputError(missing_library("restow diff on objects", error)) from error
     return await judge_objects(judged, (old, new), source, tried)
-
-
-async def _of_cluster(cluster: Cluster, crd: Crd, more: Sequence[Object]) -> list[Object]:
-    return [*await of_cluster(cluster, crd), *more]
