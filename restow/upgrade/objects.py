@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from restow.cli.exits import InputError
 from restow.cli.registries import ConversionSource
@@ -15,12 +15,9 @@ from restow.kube import connect
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
 from restow.kube.resources import Object
-from restow.kube.retry import RetryingCluster
 from restow.upgrade.clients import client_findings
 from restow.upgrade.rehearsal import Upgrade, rehearse
 from restow.upgrade.schemas import Judged, UpgradeVerdict, joined
-
-_PATIENCE_S: Final = 10.0
 
 
 async def judge_objects(
@@ -42,9 +39,10 @@ async def judge_objects(
     ]
     if not upgrades:
         return UpgradeVerdict(judged, due=False)
+    logging.getLogger("restow.conversion.server").setLevel(logging.ERROR)  # its failures are findings
     try:
         async with ControlPlane() as plane, connect(plane.kubeconfig) as cluster:
-            return await judge_upgrades(plane, RetryingCluster(cluster, patience_s=_PATIENCE_S), judged, upgrades)
+            return await judge_upgrades(plane, cluster, judged, upgrades)
     except (BinariesUnavailableError, ProcessError, KubeError) as error:
         raise InputError(f"objects cannot be tried: {error}") from error
 

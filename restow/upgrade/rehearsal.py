@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final
 
 from restow.cli.registries import graph_converters
@@ -27,10 +28,11 @@ from restow.crds.objectdiff import PlaceChange, object_changes
 from restow.crds.paths import ROOT
 from restow.crds.schemachanges import ChangeVerdict
 from restow.kube.cluster import Cluster, PatchType
-from restow.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, ServerError
+from restow.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, NAMESPACES, Object
-from restow.migrator import CrdReport, MigrationRefused, Options, migrate, ready
+from restow.kube.retry import RetryingCluster, without_retries
+from restow.migrator import CrdReport, ListFailed, MigrationRefused, Options, migrate, ready
 from restow.migrator.model.converter import Json
 from restow.migrator.ownership.projection import project
 from restow.migrator.requests.crdaccess import read_crd
@@ -46,6 +48,8 @@ _WORKERS: Final = 32
 _REPLAYED: Final = 20
 """The most applies that are replayed for each manager and version: those of one manager differ little."""
 _PATIENCE_S: Final = 60.0
+_MIGRATION_PATIENCE_S: Final = 2.0
+"""Seconds until the migration gives up what fails: nothing comes back on a control plane that nobody else uses."""
 _POLL_S: Final = 0.02
 _APPROVED: Final = "api-approved.kubernetes.io"
 """The annotation without which the API server refuses a CRD of a group of Kubernetes."""
@@ -130,7 +134,8 @@ class _Rehearsal:
 
     def __init__(self, plane: ControlPlane, cluster: Cluster, upgrade: Upgrade) -> None:
         self._plane = plane
-        self._cluster = cluster
+        self._cluster = without_retries(cluster)  # what fails once fails again, for each of many objects
+        self._patient = RetryingCluster(self._cluster, patience_s=_MIGRATION_PATIENCE_S)
         self._upgrade = upgrade
         self._old, self._new, self._graph = upgrade.old, upgrade.new, upgrade.graph
         stored = [stored_form(upgrade.old, obj)[1]["metadata"] for obj in upgrade.objects]
@@ -218,10 +223,11 @@ class _Rehearsal:
             while True:
                 try:
                     table = (await self._cluster.table_page(resource, params=_NOBODY)).json()
-                except (NotFound, ServerError):
-                    pass  # not served yet, or the handlers of the old CRD end
-                except ApiError:
-                    return  # only the new CRD makes a list of these objects fail
+                except NotFound:
+                    pass  # not served yet
+                except ApiError as error:
+                    if error.status != HTTPStatus.SERVICE_UNAVAILABLE:  # which the handlers of the old CRD answer
+                        return  # only the new CRD makes a list of these objects fail
                 else:
                     if any(each["name"] == column for each in table.get("columnDefinitions") or ()):
                         return
@@ -301,8 +307,8 @@ class _Rehearsal:
 
     async def _migrate(self) -> CrdReport:
         converters = own_webhook if self._graph is None else graph_converters(self._graph)
-        options = Options(settle_s=0.0, patience_s=10.0)
-        report = await migrate(self._cluster, [self._new.name], options, converters=converters)
+        options = Options(settle_s=0.0, patience_s=_MIGRATION_PATIENCE_S)
+        report = await migrate(self._patient, [self._new.name], options, converters=converters)
         [found] = report.crds
         for failure in found.failures:
             self._found.add("object-failed", "", ROOT, failure.where, failure.reason)
@@ -386,14 +392,14 @@ class _Rehearsal:
             )
             found.append(_finding(new, "migration-due", what, ChangeVerdict.NOTICE))
         going = [each.name for each in self._old.versions if each.name != new.storage.name]
-        for version in going if not report.refused else ():
+        for version in () if report.refused or report.unfinished else going:
             if version in new.served and version != self._old.storage.name:
                 continue
             try:
-                crd = await read_crd(self._cluster, new.name)
-                answer = await ready(self._cluster, crd, version, references=False)
-            except MigrationRefused:
-                continue  # nothing names it any longer
+                crd = await read_crd(self._patient, new.name)
+                answer = await ready(self._patient, crd, version, references=False)
+            except (ListFailed, MigrationRefused):
+                continue  # nothing names it any longer, or findings say what cannot be read
             if answer.against_removal:
                 what = f"after the migration, {version} cannot be removed: {'; '.join(answer.against_removal)}"
                 found.append(_finding(new, "version-needed", what, ChangeVerdict.NOTICE, version))

@@ -24,7 +24,6 @@ from restow.crds import Crd
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import Invalid
-from restow.kube.retry import RetryingCluster
 from restow.migrator import Options, migrate
 from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.requests.environment import own_webhook
@@ -219,7 +218,7 @@ async def agrees(
         if graph is not None:
             new["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
         upgrade = Upgrade(old, Crd.from_document(new), graph, objects)
-        found = await rehearse(scratch[0], RetryingCluster(scratch[1]), upgrade)
+        found = await rehearse(scratch[0], scratch[1], upgrade)
         checks.update({each.check for each in found.findings} or {"nothing"})
         real = await really(generated, kind, graph)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ import pytest
 from restow.controlplane import ControlPlane
 from restow.controlplane.binaries import BinarySearch
 from restow.controlplane.pytest_plugin import running_plane
+from restow.conversion import Graph, Registry, rules
 from restow.crds import Crd
 from restow.crds.crddiff import CrdFinding
 from restow.kube import connect
-from restow.kube.resources import Object
-from restow.kube.retry import RetryingCluster
 from restow.migrator.requests.crdaccess import read_crd
 from restow.upgrade.objects import judge_upgrades
 from restow.upgrade.rehearsal import Upgrade
@@ -53,15 +52,15 @@ class Judge:
     kind: Kind
     plane: ControlPlane
 
-    async def __call__(self, new: Document, objects: Sequence[Object] | None = None) -> tuple[list[CrdFinding], bool]:
+    async def __call__(self, new: Document, graph: Graph | None = None) -> tuple[list[CrdFinding], bool]:
         """Return what is found about objects and clients, and whether a migration is due."""
         old = await read_crd(self.kind.cluster, self.kind.name)
-        stored = await of_cluster(self.kind.cluster, old) if objects is None else objects
+        stored = await of_cluster(self.kind.cluster, old)
         crd = Crd.from_document(new)
         schemas = judge_schemas({old.name: old}, {old.name: crd}, None)
         async with connect(self.plane.kubeconfig) as cluster:
-            upgrade = Upgrade(old, crd, None, stored)
-            found = await judge_upgrades(self.plane, RetryingCluster(cluster), schemas, [upgrade])
+            upgrade = Upgrade(old, crd, graph, stored)
+            found = await judge_upgrades(self.plane, cluster, schemas, [upgrade])
         return [each for each in found.findings[old.name] if each not in schemas[old.name]], found.due
 
 
@@ -131,3 +130,33 @@ async def test_a_version_with_objects_cannot_leave(kind: Kind, judged: Judge) ->
     found, _ = await judged(new)
     assert [each.check for each in found] == ["clients", "crd-refused"]
     assert "status.storedVersions" in found[1].what
+
+
+def known(color: str) -> str:
+    """A function of an author that knows two colors."""
+    return {"red": "Red", "blue": "Blue"}[color]
+
+
+async def test_an_object_that_the_rules_refuse_is_named(kind: Kind, judged: Judge) -> None:
+    """One such object fails every list of the kind, and only once the new CRD is there."""
+    await kind.apply(kind.manifest("v1alpha1", "good", spec={"color": "red"}), "alice")
+    await kind.apply(kind.manifest("v1alpha1", "odd", spec={"color": "s3cret"}), "alice")
+    new = kind.document(storage="v1beta1", keyed_conditions=False)
+    new["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
+    registry = Registry()
+    widget = registry.kind(kind.group, "Widget", hub="v1beta1")
+    widget.spoke("v1alpha1")(lambda: [rules.pair("spec.color", "spec.color", up=known, down=str.lower)])
+    found, _ = await judged(new, registry.freeze([Crd.from_document(new)]))
+    unreadable = [each for each in found if each.check == "object-unreadable"]
+    assert [(each.version, each.objects) for each in unreadable] == [("v1beta1", ("default/odd",))], found
+    assert not [each for each in found if "good" in str(each.objects)]
+    assert "s3cret" not in str(found)
+
+
+async def test_a_webhook_without_rules_is_not_judged(kind: Kind, judged: Judge) -> None:
+    """A pipeline would take the silence about objects for a yes."""
+    await kind.apply(kind.manifest("v1alpha1", "a", spec={"size": 1}), "alice")
+    new = kind.document(storage="v1beta1")
+    new["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
+    found, due = await judged(new)
+    assert ([each.check for each in found], due) == (["objects-unjudged"], False)
