@@ -1,4 +1,4 @@
-r"""A reader of etcd, for tests that check stored objects.
+r"""A client of etcd, for tests that check stored objects, and for objects that are stored past every API server.
 
 Every read through the API server converts, so only etcd shows the version at which an object is stored. etcd's own
 JSON gateway (``/v3/...``, bytes in base64) is enough for that; no gRPC client is needed.
@@ -21,14 +21,14 @@ import aiohttp
 from restow.controlplane.errors import ControlPlaneError, NotStoredError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
 _PAGE = 500  # keys per request of a prefix read
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
 class Etcd:
-    """A reader of one etcd, given the URL of its client port."""
+    """A client of one etcd, given the URL of its client port."""
 
     def __init__(self, url: str) -> None:
         """Keep the URL, for instance ``http://127.0.0.1:2379``."""
@@ -93,6 +93,12 @@ class Etcd:
         prefix = "/".join(part for part in ("/registry", group, plural, namespace) if part) + "/"
         async for key, value in self.prefix(prefix):
             yield _json_object(key, value)
+
+    async def put(self, pairs: Iterable[tuple[str, bytes]]) -> None:
+        """Store values at their keys past every API server, as a restored or edited etcd may hold them."""
+        async with self._session() as session:
+            for key, value in pairs:
+                await self._call(session, "kv/put", {"key": _encode(key.encode()), "value": _encode(value)})
 
     async def revision(self) -> int:
         """Return the current revision: the one of the newest write."""

@@ -30,6 +30,7 @@ class CrdFinding:
         path: the place in the schema, or the field of the CRD.
         what: the change in a few words.
         remedy: what to do, if it differs from that of the check.
+        objects: the first objects that it is about, as ``namespace/name``.
     """
 
     crd: str
@@ -39,6 +40,7 @@ class CrdFinding:
     path: str
     what: str
     remedy: str = ""
+    objects: tuple[str, ...] = ()
 
     @property
     def effect(self) -> str:
@@ -47,7 +49,8 @@ class CrdFinding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as data."""
-        return {
+        about = {"objects": list(self.objects)} if self.objects else {}
+        return about | {
             "crd": self.crd,
             "version": self.version,
             "path": self.path,
@@ -147,6 +150,26 @@ CHECKS: Final[Mapping[str, tuple[str, str]]] = {
     "cel-removed": ("", ""),
     "junctor": ("The API server may refuse objects that it took before", _CORRECT),
     "junctor-removed": ("", ""),
+    "clients": ("They write what the new CRD no longer takes", "Tell their owners, and wait until they have moved"),
+    "crd-refused": ("The API server refuses the new CRD", "Correct it"),
+    "objects-unjudged": ("Stored objects were not tried", "Look at them with restow plan after the change"),
+    "object-unreadable": ("Reads of it fail, and so does every list of the kind", "Correct the object or the rules"),
+    "object-refused": (
+        "It cannot be created again, by a restore for instance, nor can the field be changed to such a value",
+        "Correct the objects before, or admit their values",
+    ),
+    "object-pruned": ("The API server drops the value, and nobody can get it back", _NEW_VERSION),
+    "object-changed": ("Readers get another value, and nobody has changed it", "Correct the rules or the schema"),
+    "object-defaulted": ("Readers get a value that nobody has written", "Check that it means what was meant"),
+    "object-failed": ("The migration ends with failures, and the old version cannot go", "Correct it before"),
+    "owner-lost": (
+        "Its manager no longer owns the field: removing it from an apply leaves it in place",
+        "Have the manager apply the objects once more",
+    ),
+    "apply-refused": ("The API server refuses the manager's next apply", "Change what the manager applies before"),
+    "owner-conflict": ("Its manager's next apply fails", "Have the manager apply with --force-conflicts once"),
+    "migration-due": ("Objects or their owners stay at an old version", "Run restow migrate after the change"),
+    "version-needed": ("The version cannot be removed after the migration yet", "Do as restow ready says"),
 }
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 JOB_INDEX = "JOB_COMPLETION_INDEX"
 """The environment variable with which an Indexed Job tells each pod its index, from 0."""
 
+MOST_SAMPLED = 10_000
+"""The largest sample in objects; the process keeps all of them in memory until the list has ended."""
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -421,3 +424,17 @@ def crd_names(
         msg = "name the CRDs, give -f FILE, or --all"
         raise click.UsageError(msg)
     return tuple(dict.fromkeys(found))
+
+
+def sample_size(_context: click.Context, _option: click.Parameter, value: str) -> int | None:
+    """Read ``--sample``: a number of objects, or ``all`` (None).
+
+    Raises:
+        click.BadParameter: the text is neither, or the number is too large.
+    """
+    if value == "all":
+        return None
+    if not value.isdecimal() or int(value) > MOST_SAMPLED:
+        msg = f"{value!r} is neither 'all' nor a number up to {MOST_SAMPLED}"
+        raise click.BadParameter(msg)
+    return int(value)

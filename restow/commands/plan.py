@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,10 +19,9 @@ from restow.cli.session import Session, require_namespace, run
 
 if TYPE_CHECKING:
     from restow.migrator.planning.plan import MigrationPlan
+    from restow.migrator.requests.environment import Converters
 
 DEFAULT_SAMPLE = 100
-MOST_SAMPLED = 10_000
-"""The largest sample in objects; the process keeps all of them in memory until the list has ended."""
 _PERIOD = 5.0  # seconds
 
 
@@ -42,20 +42,6 @@ class Telling:
         say(f"{found.crd.name}: {found.objects:,} objects looked at{tried}")
 
 
-def sample_size(_context: click.Context, _option: click.Parameter, value: str) -> int | None:
-    """Read ``--sample``: a number of objects, or ``all`` (None).
-
-    Raises:
-        click.BadParameter: the text is neither, or the number is too large.
-    """
-    if value == "all":
-        return None
-    if not value.isdecimal() or int(value) > MOST_SAMPLED:
-        msg = f"{value!r} is neither 'all' nor a number up to {MOST_SAMPLED}"
-        raise click.BadParameter(msg)
-    return int(value)
-
-
 def _cells(found: Any) -> tuple[str, ...]:
     """Return the cells of a cluster in the table of several."""
     crds = found["crds"]
@@ -72,7 +58,7 @@ _FLEET = FleetTable(("crds", "due", "objects", "writes"), _cells, done="nothing 
 @options.migration
 @click.option(
     "--sample",
-    callback=sample_size,
+    callback=options.sample_size,
     default=str(DEFAULT_SAMPLE),
     show_default=True,
     metavar="N|all",
@@ -93,6 +79,9 @@ _FLEET = FleetTable(("crds", "due", "objects", "writes"), _cells, done="nothing 
     is_flag=True,
     help="Also look through all resources for what names a version that may go. See restow references.",
 )
+@click.option(
+    "--storage", metavar="VERSION", help="Show what it means to make this older version of a CRD the storage version."
+)
 @options.output
 @options.connection
 @across(_FLEET)
@@ -105,6 +94,9 @@ def command(**flags: Any) -> None:
     unserving and removing each version but that of storage; that does not hold up a migration, and does not change the
     exit code.
 
+    With --storage, converts each object of one CRD to an older version and back, and names what it cannot say, by
+    field. Exit codes are then 0 no objects, 1 values would be lost, 3 a migration would follow.
+
     Exit codes: 0 nothing is due; 1 a migration would fail; 2 usage or refused; 3 work is due; 4 the API server
     or a converter stayed out of reach.
 
@@ -116,8 +108,11 @@ def command(**flags: Any) -> None:
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"), all_without=True)
     connection, form = flags.pop("connection"), flags.pop("output")
     converters = options.converters(flags)
-    sample, references = flags.pop("sample"), flags.pop("references")
+    sample, references, storage = flags.pop("sample"), flags.pop("references"), flags.pop("storage")
     chosen = options.migration_options(flags, concurrency=flags.pop("concurrency"), rate=flags.pop("rate"))
+
+    if storage is not None:
+        run(partial(_plan_back, names, storage, converters, form), connection)
 
     async def plan_all(session: Session) -> Exit:
         await require_namespace(session, chosen.namespace)
@@ -137,6 +132,22 @@ def command(**flags: Any) -> None:
         return _exit(plans, one_by_one=names is not None)
 
     run(plan_all, connection)
+
+
+async def _plan_back(
+    names: Sequence[str] | None, version: str, converters: Converters, form: str, session: Session
+) -> Exit:
+    from restow.commands.ready import show_way_back, way_back
+
+    if names is None or len(names) != 1:
+        msg = "--storage is about one CRD: name it"
+        raise click.UsageError(msg)
+    (crd,) = await read_crds(session.cluster, names)
+    found = await way_back(session, crd, version, converters)
+    show_way_back(found, form)
+    if found.loses:
+        return Exit.FAILURES
+    return Exit.DUE if found.objects else Exit.DONE
 
 
 def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:

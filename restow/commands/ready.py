@@ -17,7 +17,10 @@ from restow.cli.printing import counted, print_data, print_sentence, say
 from restow.cli.session import Session, run
 
 if TYPE_CHECKING:
+    from restow.crds import Crd
+    from restow.migrator.planning.back import WayBack
     from restow.migrator.planning.ready import Readiness
+    from restow.migrator.requests.environment import Converters
 
 
 def _cells(answer: Any) -> tuple[str, ...]:
@@ -31,7 +34,8 @@ _FLEET = FleetTable(("unserve", "remove", "objects", "owners"), _cells, done="re
 
 @click.command("ready")
 @click.argument("name", metavar="CRD", shell_complete=completion.crds)
-@click.option("--drop", "version", required=True, metavar="VERSION", help="The version to unserve or remove.")
+@click.option("--drop", "version", metavar="VERSION", help="The version to unserve or remove.")
+@click.option("--storage", metavar="VERSION", help="An older version to make the storage version again.")
 @click.option(
     "--no-references",
     "alone",
@@ -44,7 +48,8 @@ _FLEET = FleetTable(("unserve", "remove", "objects", "owners"), _cells, done="re
 @across(_FLEET)
 def command(
     name: str,
-    version: str,
+    version: str | None,
+    storage: str | None,
     alone: bool,
     api_servers: tuple[str, ...],
     output: str,
@@ -59,15 +64,26 @@ def command(
     It also looks through all other resources for what names the version and fails without it, as `restow references`
     does; a note names the resources that it could not read.
 
-    Exit codes: 0 it can be removed; 2 usage or refused; 3 not yet; 4 the API server stayed out of reach: run
+    With --storage, report whether an older version can become the storage version again: each object is converted to it
+    and back, and what it cannot say is named by field.
+
+    Exit codes: 0 it can be done; 2 usage or refused; 3 not yet; 4 the API server stayed out of reach: run
     again.
 
     \b
     restow ready widgets.example.com --drop v1alpha1
+    restow ready widgets.example.com --storage v1alpha1
     """
+    if (version is None) is (storage is None):
+        msg = "say which version: --drop VERSION to remove it, or --storage VERSION to store at it again"
+        raise click.UsageError(msg)
 
     async def ask(session: Session) -> Exit:
         (crd,) = await read_crds(session.cluster, [name])
+        if version is None:
+            back = await way_back(session, crd, str(storage))
+            show_way_back(back, output)
+            return Exit.DONE if back.ready else Exit.DUE
         answer = await migrator.ready(session.cluster, crd, version, api_servers=api_servers, references=not alone)
         show(answer, output)
         return Exit.DONE if answer.ready else Exit.DUE
@@ -89,6 +105,33 @@ def show(answer: Readiness, form: str) -> None:
     for note in answer.notes:
         if is_verbose() or note not in answer.standing:
             say(note, style="magenta")
+
+
+async def way_back(session: Session, crd: Crd, version: str, converters: Converters | None = None) -> WayBack:
+    """Return what it means to store at an older version again; a webhook that does not answer is a refusal."""
+    from restow.migrator.model.converter import ConverterDown
+    from restow.migrator.planning.back import way_back as look_back
+    from restow.migrator.requests.environment import own_webhook
+
+    try:
+        return await look_back(session.cluster, crd, version, converters or own_webhook)
+    except ConverterDown as down:
+        raise migrator.MigrationRefused(str(down)) from down
+
+
+def show_way_back(found: WayBack, form: str) -> None:
+    """Print whether a version can become the storage version again, with the reasons below it."""
+    if form != "table":
+        print_data(found.to_json(), form)
+        return
+    can = "can become the storage version" if found.ready else "cannot become the storage version yet"
+    print_sentence(
+        f"{found.version} of {found.crd} {can}: {counted(found.objects, 'object')} converted to it and back."
+    )
+    for reason in found.reasons():
+        say(reason, style="red")
+    for note in found.notes():
+        say(note, style="magenta")
 
 
 def verdict(answer: Readiness) -> str:

@@ -7,36 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final, TypeVar
 
 from restow.conversion import Graph
-from restow.conversion.certificates import Bundle
-from restow.conversion.certificates.ca.authority import Authority
-from restow.conversion.certificates.ca.store import CERTIFICATE, KEY, install
-from restow.conversion.server import (
-    Limits,
-    ServerPhase,
-    ServingCertificate,
-    WebhookServer,
-    bind,
-    conversions_by_crd,
-    run_alone,
-)
 from restow.crds import Crd
 from restow.kube import Cluster, PatchType, connect
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS
+from restow.webhook.local import serve_locally
 
 _T = TypeVar("_T")
-_HOST: Final = "127.0.0.1"
-_DAY: Final = timedelta(days=1)
 _PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.05
 
@@ -126,45 +111,22 @@ def _run(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _T]) ->
 
 @asynccontextmanager
 async def _served(kubeconfig: Path, graph: Graph, crds: tuple[Crd, ...]) -> AsyncIterator[Cluster]:
-    with tempfile.TemporaryDirectory() as folder:
-        bundle = _certified(Path(folder))
-        webhook = WebhookServer(conversions_by_crd(graph, crds), limits=Limits(drain_seconds=0.0))
-        certificate = ServingCertificate(
-            Path(folder) / CERTIFICATE, Path(folder) / KEY, counts=webhook.counts, clock=webhook.clock
-        )
-        listener, probes, stop = bind(_HOST, 0), bind(_HOST, 0), asyncio.Event()
-        port = listener.getsockname()[1]
-        webhook.phase = ServerPhase.SERVING
-        serving = asyncio.create_task(run_alone(webhook, certificate, listener, probes, stop))
-        try:
-            async with connect(kubeconfig) as cluster, _installed(cluster, crds, port, bundle):
-                yield cluster
-        finally:
-            stop.set()
-            await serving
-
-
-def _certified(folder: Path) -> Bundle:
-    now = datetime.now(UTC)
-    authority = Authority.create("conversions", now=now, valid_for=2 * _DAY)
-    install(folder, authority.issue([_HOST], now=now, valid_for=_DAY))
-    return Bundle.of([authority.der])
+    async with (
+        serve_locally(graph, crds) as conversions,
+        connect(kubeconfig) as cluster,
+        _installed(cluster, crds, conversions),
+    ):
+        yield cluster
 
 
 @asynccontextmanager
-async def _installed(cluster: Cluster, crds: tuple[Crd, ...], port: int, bundle: Bundle) -> AsyncIterator[None]:
+async def _installed(
+    cluster: Cluster, crds: tuple[Crd, ...], conversions: Mapping[str, Mapping[str, Any]]
+) -> AsyncIterator[None]:
     created: list[str] = []
     try:
         for crd in crds:
-            url = f"https://{_HOST}:{port}/convert/{crd.name}"
-            conversion = {
-                "strategy": "Webhook",
-                "webhook": {
-                    "conversionReviewVersions": ["v1"],
-                    "clientConfig": {"url": url, "caBundle": bundle.base64},
-                },
-            }
-            document = {**crd.document, "spec": {**crd.document["spec"], "conversion": conversion}}
+            document = {**crd.document, "spec": {**crd.document["spec"], "conversion": conversions[crd.name]}}
             await cluster.create(CRDS, json.dumps(document).encode())
             created.append(crd.name)
         for name in created:

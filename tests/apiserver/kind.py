@@ -15,8 +15,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import aiohttp
-
 from restow.controlplane.errors import NotStoredError, UnavailableError
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
@@ -299,7 +297,8 @@ class Kind:
     async def store(self, document: Document) -> None:
         """Put an object into etcd past every API server, as a restored or edited etcd may hold it."""
         metadata = document["metadata"]
-        await self._put(f"/registry/{self.group}/{self.plural}/{metadata['namespace']}/{metadata['name']}", document)
+        key = f"/registry/{self.group}/{self.plural}/{metadata['namespace']}/{metadata['name']}"
+        await self.etcd.put([(key, json.dumps(document).encode())])
 
     async def preserve_unknown_fields(self, change: Callable[[Document], None] = lambda _spec: None) -> None:
         """Set ``spec.preserveUnknownFields`` in etcd, since the API keeps it and does not take it; wait until it holds.
@@ -310,7 +309,7 @@ class Kind:
         document = json.loads(await self.etcd.get(key) or b"")
         document["spec"]["preserveUnknownFields"] = True
         change(document["spec"])
-        await self._put(key, document)
+        await self.etcd.put([(key, json.dumps(document).encode())])
 
         async def kept() -> bool:
             served = next(each["name"] for each in document["spec"]["versions"] if each["served"])
@@ -320,12 +319,6 @@ class Kind:
             return "undeclared" in found["spec"]
 
         await until(kept, f"{self.name} prunes")
-
-    async def _put(self, key: str, document: Document) -> None:
-        pair = {"key": key.encode(), "value": json.dumps(document).encode()}
-        body = {name: base64.b64encode(value).decode() for name, value in pair.items()}
-        async with aiohttp.ClientSession() as session, session.post(f"{self.etcd.url}/v3/kv/put", json=body) as answer:
-            answer.raise_for_status()
 
     async def namespace(self, name: str) -> None:
         """Make sure that a namespace exists."""

@@ -185,3 +185,34 @@ def test_the_table_fits_80_columns(old: Path) -> None:
     ]
     table = lay_out(("verdict", "version", "path", "change"), rows, 80)
     assert table.heading and max(map(len, (*table.heading, *table.lines))) <= 80
+
+
+def test_the_configuration_of_crdify_counts(old: Path) -> None:
+    """A project that moves from crdify would get other verdicts than it has agreed on."""
+    new = old.with_name("new.yaml")
+    new.write_text(CRD.replace("CONVERSION", NONE).replace("type: integer", "type: integer, maximum: 5, format: int32"))
+    config = old.with_name("crdify.yaml")
+    for text, code, checks in (
+        ("{}", 1, {"bound", "format"}),
+        ("validations: [{name: maximum, enforcement: Warn}]\nunhandledEnforcement: None", 0, {"bound"}),
+        ("validations: [{name: minimum, enforcement: None}]\nunhandledEnforcement: Warn", 1, {"bound", "format"}),
+        ("validations: [{name: maximum, enforcement: None}]\nunhandledEnforcement: Warn", 0, {"format"}),
+    ):
+        config.write_text(text)
+        ran = run("diff", old, new, "--crdify-config", config, "-o", "json")
+        assert (ran.code, {each["check"] for each in ran.json["findings"]}) == (code, checks), text
+    config.write_text("validations: [{name: maximun, enforcement: Warn}]")
+    ran = run("diff", old, new, "--crdify-config", config)
+    assert ran.code == 2 and "crdify has no validation 'maximun': did you mean" in ran.err
+
+
+def test_a_new_value_of_an_enum_can_be_refused(old: Path) -> None:
+    """crdify lets a project say that no enum may grow; the file would be read and that not obeyed."""
+    one = CRD.replace("CONVERSION", NONE).replace("type: integer", "type: string, enum: [a]")
+    old.write_text(one)
+    (old.parent / "new.yaml").write_text(one.replace("[a]", "[a, b]"))
+    (old.parent / "crdify.yaml").write_text(
+        "validations: [{name: enum, enforcement: Error, configuration: {additionPolicy: Disallow}}]"
+    )
+    assert run("diff", old, old.parent / "new.yaml").code == 0
+    assert run("diff", old, old.parent / "new.yaml", "--crdify-config", old.parent / "crdify.yaml").code == 1

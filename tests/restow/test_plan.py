@@ -8,7 +8,8 @@ import click
 import pytest
 
 from restow.cli.exits import Exit
-from restow.commands.plan import MOST_SAMPLED, Telling, costs, sample_size, show
+from restow.cli.options import MOST_SAMPLED, sample_size
+from restow.commands.plan import Telling, costs, show
 from restow.commands.plan import _exit as exit_code
 from restow.migrator.model.report import PlanCheck, PlanFinding, Requests
 from restow.migrator.planning.plan import Measured, MigrationPlan
