@@ -30,7 +30,7 @@ LINES: Final = {
     "controlplane": Budget(2_720, 2_700),
     "conversion": Budget(35_630, 25_400),
     "crds": Budget(3_210, 2_900),  # 2,100, and 800 for restow diff: crddiff, schemachanges, composites, files
-    "kube": Budget(5_110, 4_300),
+    "kube": Budget(5_160, 4_300),
     "migrator": Budget(16_880, 14_400),
     "restow": Budget(11_730, 9_400),
 }
