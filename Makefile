@@ -47,11 +47,12 @@ SINCE ?= main
 check: $(READY) view ## Lint and types of a change, and the tests that mirror or import it: in a minute (SINCE=main)
 	$(BIN)/python -m tests.check --since $(SINCE)
 
-lint: $(READY) view ## Style, types and the rooms' directions
+lint: $(READY) view ## Style, types, the rooms' directions, and what the code may weigh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --config-file pyproject.toml -p restow -p demo -p hack
 	cd .view && ../$(BIN)/lint-imports --config ../importlinter.toml --cache-dir ../.cache/import-linter
+	$(BIN)/python -m pytest -q tests/packaging/test_weight.py tests/packaging/test_rule_kinds.py
 
 format: $(READY) ## Format the sources
 	$(BIN)/ruff check --fix-only .

@@ -24,9 +24,10 @@ from ruamel.yaml.error import YAMLError
 
 from benchmarks.records import Recorder, add_flag
 from benchmarks.tables import Result, Table, markdown
-from restow.conversion.manifests import NotYaml, read
+from restow.conversion.manifests import read
 from restow.conversion.manifests.edit import edit
 from restow.conversion.model.values import same
+from restow.crds.documents import NotYaml
 
 _VERSION: Final = "benchmark.example.dev/v9"
 _FIELD: Final = "benchmarkField"

@@ -49,7 +49,8 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.profiles.rendering import written_stages
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time, whole_seconds
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
-from restow.conversion.manifests import NotYaml, read
+from restow.conversion.manifests import read
+from restow.crds.documents import NotYaml
 
 _KIND = "ControllerManagerConfiguration"
 _OTHERS = {"namespacedCloudProfile", "controllerDeployment", "controllerRegistration"}

@@ -7,7 +7,7 @@ Public:
 - ``Schema``: a node of a version's structural schema, as server-side apply and pruning see it;
 - ``topology_differences``, ``retyped_fields``, ``added_defaults``, ``dropped_fields``, ``pruned_paths``: the
   effects of a schema change on objects and their owners, as paths in the notation of ``restow.crds.paths``;
-- ``type_problems``, ``TypeProblem``: the values of an object whose type differs from the schema;
+- ``type_problems``: the values of an object whose type differs from the schema;
 - ``version_priority``, ``sort_versions``: the order of API versions.
 
 ``restow.crds.cloudprofiles`` reads the packaged CRDs of the CloudProfile family, which ``python -m hack.crds``

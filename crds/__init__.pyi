@@ -1,8 +1,8 @@
 from .compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences
 from .crd import Condition, Crd, CrdError, Strategy, Version, sort_versions, version_priority
 from .files import load, loads
-from .schema import ANY, Kind, ListType, MapType, Scalar, Schema
-from .types import TypeProblem, type_problems
+from .schema import ANY, Kind, Scalar, Schema
+from .types import type_problems
 
 __all__ = [
     "ANY",
@@ -10,12 +10,9 @@ __all__ = [
     "Crd",
     "CrdError",
     "Kind",
-    "ListType",
-    "MapType",
     "Scalar",
     "Schema",
     "Strategy",
-    "TypeProblem",
     "Version",
     "added_defaults",
     "dropped_fields",

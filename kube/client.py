@@ -18,14 +18,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from importlib import metadata
 from typing import TypeVar
 
-import aiohttp
 import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
+from restow import __version__
 from restow.kube.cluster import Cluster, Reply, Request
 from restow.kube.credentials import ConnectionSettings, Credentials, load_connection
 from restow.kube.deadlines import Deadlines
@@ -40,6 +39,7 @@ from restow.kube.errors import (
     failure_in,
     http_date,
 )
+from restow.kube.http import aiohttp
 from restow.kube.impersonation import Impersonation
 
 _T = TypeVar("_T")
@@ -134,7 +134,7 @@ class HttpCluster(Cluster):
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
-                "User-Agent": f"restow/{metadata.version('restow')}",
+                "User-Agent": f"restow/{__version__}",
                 # Compressing a page costs the API server more than a cluster's network does.
                 "Accept-Encoding": "identity",
             },

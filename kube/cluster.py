@@ -176,12 +176,6 @@ class Cluster(ABC):
             Request("list", resource, namespace=namespace, params=params, metadata_only=metadata_only)
         )
 
-    async def table_page(
-        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
-    ) -> Reply:
-        """Read one page as a ``Table``: the metadata of each object, and the server's printer columns."""
-        return await self.send(Request("list", resource, namespace=namespace, params=params, as_table=True))
-
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:

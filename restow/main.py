@@ -15,6 +15,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
+from restow import __version__
 from restow.cli.escapes import visible
 from restow.cli.exits import InputError
 from restow.cli.extras import missing_library
@@ -163,7 +164,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="restow", prog_name="restow")
+@click.version_option(__version__, prog_name="restow")
 def main() -> None:
     """Migrate CustomResourceDefinitions from one API version to the next, with every object and its owners.
 

@@ -21,6 +21,7 @@ from typing import Final
 
 import click
 
+from restow import __version__
 from restow.cli.shared import OPTIONS, SharedOption
 
 _VERBATIM: Final = "\b"  # click's marker of a paragraph that is not rewrapped
@@ -118,8 +119,6 @@ def _text(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the pages of ``restow`` into a folder; return the exit code."""
-    from importlib.metadata import version
-
     from restow.main import main as program
 
     if len(arguments) != 1:
@@ -127,7 +126,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, page in pages(program, "restow", version("restow")).items():
+    for name, page in pages(program, "restow", __version__).items():
         (folder / name).write_text(page, encoding="utf-8")
     return 0
 

@@ -28,6 +28,7 @@ from restow.migrator import Options
 
 __all__ = ["BY_DEFAULT", "SECTIONS"]
 
+_BARE = "python -c pass"
 _KEPT = 2  # concurrencies of the bare loop that are still measured after the first round
 _CONCURRENCY = Options().concurrency  # of the bare loop in comparisons with restow
 
@@ -141,24 +142,36 @@ async def _memory(course: Course) -> Result:
 
 
 async def _startup(course: Course) -> Result:
+    """Measure short commands in units of a bare interpreter; the CRD of ``plan`` and ``status`` is current."""
+    await course.run("starts", restow_command())
+    program = str(Path(sys.executable).with_name("restow"))
+    asked = (course.subjects["starts"].name, "--kubeconfig", str(course.stage.plane.kubeconfig))
     commands = {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "restow --help": [str(Path(sys.executable).with_name("restow")), "--help"],
+        _BARE: [sys.executable, "-c", "pass"],
+        "restow --help": [program, "--help"],
+        "restow plan --help": [program, "plan", "--help"],
+        "restow plan of one CRD": [program, "plan", *asked],
+        "restow status of one CRD": [program, "status", *asked],
     }
     used: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(course.plan.runs):
         for name, command in commands.items():
             used[name].append((await children.run(command))[1].cpu_seconds)
-    rows = tuple((name, f"{median(each):.3f}") for name, each in used.items())
+    found = {name: median(each) for name, each in used.items()}
+    rows = tuple((name, f"{each:.3f}", f"{each / found[_BARE]:.1f}") for name, each in found.items())
     return Result(
         "Start-up",
-        [Table("CPU of a short command", ("command", "CPU, s"), rows)],
-        [at_most("CPU seconds of restow --help", median(used["restow --help"]), 0.3)],
+        [Table("CPU of a short command", ("command", "CPU, s", f"/ {_BARE}"), rows)],
+        [
+            at_most(f"CPU of {name} / {_BARE}", found[name] / found[_BARE], 4 if "help" in name else 10)
+            for name in commands
+            if name != _BARE
+        ],
     )
 
 
 SECTIONS = {
-    "startup": Section(lambda _plan: (), _startup),
+    "startup": Section(lambda _plan: [Herd("starts", Variant.PLAIN, 10)], _startup),
     "writes": Section(
         lambda plan: [
             Herd("gadgets", Variant.PLAIN, plan.kind_objects),

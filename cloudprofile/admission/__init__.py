@@ -4,6 +4,6 @@ Public: ``admission_steps`` returns the steps for ``restow.conversion.server.Web
 ``webhook_configurations`` the documents by which an API server calls them.
 """
 
-from restow.cloudprofile.admission.webhooks import AdmissionSteps, admission_steps, webhook_configurations
+from restow.cloudprofile.admission.webhooks import admission_steps, webhook_configurations
 
-__all__ = ["AdmissionSteps", "admission_steps", "webhook_configurations"]
+__all__ = ["admission_steps", "webhook_configurations"]

@@ -123,10 +123,6 @@ class WiredObject(ABC, Generic[_Live]):
         """Return the mark of the ``unwire`` that ended the wiring; empty if the object was not unwired."""
         return ""
 
-    async def tidy(self, _cluster: Cluster) -> str:
-        """Remove what the wired object replaces; return a sentence if the user has to do so, else an empty text."""
-        return ""
-
 
 class WiredCrd(WiredObject[Definition]):
     """A CRD.
@@ -202,16 +198,14 @@ class WiredConfiguration(WiredObject[Document | None]):
 
     Args:
         wanted: its document, each webhook with its address and without ``caBundle``.
-        former: the name that an earlier release gave it; that configuration is removed.
         probe: probes the webhooks.
     """
 
-    def __init__(self, wanted: Document, *, former: str = "", probe: HookProbe = probe_hook) -> None:
+    def __init__(self, wanted: Document, *, probe: HookProbe = probe_hook) -> None:
         self.object_name = wanted["metadata"]["name"]
         self.name = f"{wanted['kind']} {self.object_name}"
         self.resource = resource_of(wanted["kind"])
         self._wanted = wanted
-        self._former = former
         self._probe = probe
 
     async def read(self, cluster: Cluster) -> Document | None:
@@ -245,9 +239,6 @@ class WiredConfiguration(WiredObject[Document | None]):
             f"{self.name} is kept by another restow, whose webhook at {rival} answers: end that one, or have "
             "only one of both keep a configuration of this name"
         )
-
-    async def tidy(self, cluster: Cluster) -> str:
-        return await remove_configuration(cluster, self._wanted, self._former) if self._former else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,29 +364,21 @@ _RESOURCES: Final = {
 }
 
 
-async def remove_configuration(cluster: Cluster, wanted: Mapping[str, Any], former: str = "") -> str:
+async def remove_configuration(cluster: Cluster, wanted: Mapping[str, Any]) -> str:
     """Remove a configuration; return a sentence if the user has to delete it, else an empty text.
 
     It is removed only if restow alone wrote it, and if all of its webhooks are at the same server.
 
     Rights: get and delete on its name.
 
-    Args:
-        cluster: the API server.
-        wanted: the document.
-        former: the name that an earlier release gave it, to remove that configuration. Call this after the new one is
-            installed: until then the old one is needed.
-
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    kind, name = wanted["kind"], former or wanted["metadata"]["name"]
-    named = {**wanted, "metadata": {"name": name}}
+    kind, name = wanted["kind"], wanted["metadata"]["name"]
     try:
-        live = await read_configuration(cluster, named)
+        live = await read_configuration(cluster, wanted)
     except Forbidden as error:
-        # a configuration of an earlier release most likely does not exist: rights are granted by name
-        return "" if former else f"{kind} {name} may be there, and is not needed any more: delete it ({error})"
+        return f"{kind} {name} may be there, and is not needed any more: delete it ({error})"
     if live is None:
         return ""
     server = address_of(wanted["webhooks"][0]["clientConfig"])
@@ -408,7 +391,7 @@ async def remove_configuration(cluster: Cluster, wanted: Mapping[str, Any], form
     except (NotFound, Conflict):
         return ""
     except Forbidden as error:
-        return f"{kind} {name}{' of an earlier release' if former else ''} is not needed any more: delete it ({error})"
+        return f"{kind} {name} is not needed any more: delete it ({error})"
     _log.info("%s %s is removed", kind, name)
     return ""
 

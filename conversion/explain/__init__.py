@@ -8,34 +8,24 @@ Pure.
 
 from restow.conversion.explain.explanation import explain
 from restow.conversion.explain.model import (
-    DefaultedField,
-    DoubtfulEntry,
     Explanation,
-    FieldLink,
     FieldLinks,
     LeafEnding,
-    LeafOrigin,
     OriginKind,
     ResultLeaf,
     SourceLeaf,
-    WaivedField,
     leaves,
 )
 from restow.conversion.model.fieldpath import Steps, value_at
 
 __all__ = [
-    "DefaultedField",
-    "DoubtfulEntry",
     "Explanation",
-    "FieldLink",
     "FieldLinks",
     "LeafEnding",
-    "LeafOrigin",
     "OriginKind",
     "ResultLeaf",
     "SourceLeaf",
     "Steps",
-    "WaivedField",
     "explain",
     "leaves",
     "value_at",

@@ -12,40 +12,12 @@ Public:
 
 - ``convert_manifest``: converts a text, and returns the outcome of every object in it; ``Targets`` sets the versions;
 - ``read``: the documents of a text (``YamlDocument``), as kubectl reads them (``restow.crds.documents`` has the fast
-  loader for plain data);
+  loader for plain data, and ``NotYaml``: the text is neither YAML nor JSON, for instance a template);
 - ``write_yaml``: writes data as YAML that kubectl reads as exactly this data;
-- ``NotYaml``: the text is neither YAML nor JSON, for instance a template.
 
 Nothing here does I/O.
 """
 
-from restow.conversion.manifests.convert import (
-    LAST_APPLIED,
-    Converted,
-    NoTargetVersion,
-    Note,
-    ObjectOutcome,
-    Status,
-    Targets,
-    convert_manifest,
-    objects_of,
-)
-from restow.conversion.manifests.document import YamlDocument, read
-from restow.conversion.manifests.edit import write_yaml
-from restow.crds.documents import NotYaml
+import lazy_loader
 
-__all__ = [
-    "LAST_APPLIED",
-    "Converted",
-    "NoTargetVersion",
-    "NotYaml",
-    "Note",
-    "ObjectOutcome",
-    "Status",
-    "Targets",
-    "YamlDocument",
-    "convert_manifest",
-    "objects_of",
-    "read",
-    "write_yaml",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

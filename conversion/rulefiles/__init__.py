@@ -24,7 +24,7 @@ arguments by name. Where a constructor takes a function, the document has a CEL 
 
 from restow.conversion.rulefiles.dump import NotData, dump
 from restow.conversion.rulefiles.load import LoadedRules, RuleFileError, load
-from restow.conversion.rulefiles.parse import ConversionRules, Problem, parse, registry_of
+from restow.conversion.rulefiles.parse import ConversionRules, parse, registry_of
 from restow.conversion.rulefiles.phrase import as_data
 from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, json_schema
 
@@ -34,7 +34,6 @@ __all__ = [
     "ConversionRules",
     "LoadedRules",
     "NotData",
-    "Problem",
     "RuleFileError",
     "as_data",
     "dump",

@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
 from typing import Final, TypeVar
 
@@ -33,6 +32,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from restow import __version__
 from restow.conversion.server.connections import ClientConnections
 from restow.conversion.server.metrics import BUCKETS, METRICS, Metric, Snapshot
 from restow.conversion.server.tls import ServingCertificate
@@ -190,15 +190,8 @@ class Probes:
 Number = TypeVar("Number")
 
 
-def _version() -> str:
-    try:
-        return version("restow")
-    except PackageNotFoundError:  # runs from a folder, not installed
-        return "unknown"
-
-
 _BUILD: Final = GaugeMetricFamily("restow_build_info", "1; the versions are labels.", labels=("version", "python"))
-_BUILD.add_metric((_version(), platform.python_version()), 1)
+_BUILD.add_metric((__version__, platform.python_version()), 1)
 
 
 def exposition(snapshot: Snapshot) -> bytes:

@@ -98,7 +98,8 @@ def documents_of(path: Path) -> list[YamlDocument]:
     Raises:
         InputError: the file cannot be read, is not YAML, or has values that JSON does not have.
     """
-    from restow.conversion.manifests import NotYaml, read
+    from restow.conversion.manifests import read
+    from restow.crds.documents import NotYaml
 
     source = ManifestSource(path, named=True)
     try:
@@ -175,7 +176,8 @@ def found_in(sources: Iterable[ManifestSource]) -> Iterator[Found]:
     Raises:
         InputError: a file cannot be read, is not YAML, or has values that JSON does not have.
     """
-    from restow.conversion.manifests import NotYaml, objects_of, read
+    from restow.conversion.manifests import objects_of, read
+    from restow.crds.documents import NotYaml
 
     for source in sources:
         try:

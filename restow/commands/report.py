@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from restow import migrator
+from restow import __version__, migrator
 from restow.cli import completion, options
 from restow.cli.connection import ClusterConnection
 from restow.cli.crdnames import read_crds
@@ -100,8 +100,6 @@ def command(
     restow report widgets.example.com --references -o report.html
     restow report -f run.json --policy policy.yaml -o report.html
     """
-    from importlib.metadata import version
-
     from restow.conversion.operate.overview import rules_overview
     from restow.migrator.planning.status import CrdStatus
     from restow.migrator.references.scan import find_old_references
@@ -128,7 +126,7 @@ def command(
     if not asks:
         _write(
             file,
-            ReportDocument(made=datetime.now(UTC), release=version("restow"), run=ran, plan=_plan(planned, at, ())),
+            ReportDocument(made=datetime.now(UTC), release=__version__, run=ran, plan=_plan(planned, at, ())),
         )
         raise SystemExit(int(Exit.DONE))
 
@@ -139,7 +137,7 @@ def command(
         drawn, more = await _profiles(cluster, made) if with_profiles else ((), 0)
         document = ReportDocument(
             made=made,
-            release=version("restow"),
+            release=__version__,
             cluster=cluster.host,
             crds=tuple(
                 [await _look_at(cluster, crd, CrdStatus.of(crd).state.value, found.get(crd.name)) for crd in crds]

@@ -174,7 +174,6 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
         click.UsageError: --own-ca has a malformed value, or flags that it needs are missing.
         InputError: --refuse-unconvertible is given, and no rule keeps values.
     """
-    from restow.conversion.certificates import Service
     from restow.conversion.certificates.wiring.documents import (
         refusal_configuration,
         refusal_name,
@@ -195,11 +194,10 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
         msg = "--own-ca needs --crd, and --cert FOLDER/tls.crt --key FOLDER/tls.key of one folder"
         raise click.UsageError(msg)
     address, names = read_address(flags["own_ca"]), [crd.name for crd in served.crds]
-    configurations, former_names = [], {}
+    configurations = []
     if flags["restore_stashes"]:
-        name, former = stash_name(address), address.name if isinstance(address, Service) else _STEP
-        former_names[name] = former
-        configurations.append(stash_configuration(name, at(address, f"/mutate/{_STEP}"), served.graph, served.crds))
+        step = at(address, f"/mutate/{_STEP}")
+        configurations.append(stash_configuration(stash_name(address), step, served.graph, served.crds))
     if flags["refuse_unconvertible"]:
         step = at(address, f"/admit/{_REFUSAL}")
         refusal = refusal_configuration(refusal_name(address), step, served.graph, served.crds)
@@ -209,4 +207,4 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
                 "convert. Set --on-error keep, onError: keep in rules, or leave the flag out"
             )
         configurations.append(refusal)
-    return OwnAuthority(address, folder, names, configurations, former_names)
+    return OwnAuthority(address, folder, names, configurations)

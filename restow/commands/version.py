@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from restow import __version__
 from restow.cli import options
 from restow.cli.connection import ClusterConnection
 from restow.cli.logs import log_to_stderr
@@ -70,8 +71,6 @@ async def _server(connection: ClusterConnection) -> dict[str, str] | None:
 
 def versions() -> dict[str, Any]:
     """Return all versions as JSON."""
-    from importlib.metadata import version
-
     from restow.conversion.stash.annotation import FORMAT as STASH
     from restow.crds.cloudprofiles import documents
     from restow.migrator.decide.proof import FORMAT as PROOF
@@ -84,7 +83,7 @@ def versions() -> dict[str, Any]:
         for document in documents().values()
     }
     return {
-        "version": version("restow"),
+        "version": __version__,
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
         "apiVersions": {

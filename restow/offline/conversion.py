@@ -12,7 +12,6 @@ from restow.cli.printing import counted, echo, print_data, print_text, say
 from restow.conversion import Graph
 from restow.conversion.manifests import (
     Converted,
-    NotYaml,
     ObjectOutcome,
     Status,
     Targets,
@@ -20,6 +19,7 @@ from restow.conversion.manifests import (
     write_yaml,
 )
 from restow.conversion.model.values import ABSENT
+from restow.crds.documents import NotYaml
 from restow.offline.differences import FieldChange, changes
 
 _SEPARATOR = "---\n"

@@ -12,7 +12,8 @@ from restow.cli.exits import Exit, InputError
 from restow.cli.files import ManifestSource, Unreadable, found_in, read_text
 from restow.cli.printing import echo, print_data, print_text, say
 from restow.conversion import Graph, ReviewError, convert_review
-from restow.conversion.manifests import NoTargetVersion, NotYaml, Targets, read, write_yaml
+from restow.conversion.manifests import NoTargetVersion, Targets, read, write_yaml
+from restow.crds.documents import NotYaml
 from restow.offline.differences import changes
 from restow.offline.options import Conversions
 

@@ -223,10 +223,6 @@ def _serve(asked: Asked) -> Iterator[Grant]:
             yield from _keeps_configuration(_CONFIGURATIONS[1], refusal_name(address))
         if asked.restores_stashes:
             yield from _keeps_configuration(_CONFIGURATIONS[0], stash_name(address))
-            former = "conversion-stash" if asked.url else asked.own_ca[1]
-            why, without = "remove the configuration as an earlier release named it", "one that is there stays"
-            for verb in ("get", "delete"):
-                yield Grant(_ADMISSION, _CONFIGURATIONS[0], verb, why, former, optional=without)
 
 
 def _operator(asked: Asked) -> Iterator[Grant]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,14 +32,12 @@ class OwnAuthority:
         folder: the folder for tls.crt and tls.key.
         crds: the names of the CRDs to wire.
         configurations: the webhook configurations of admission to keep installed.
-        former_names: the names of the configurations in an earlier release, by current name.
     """
 
     address: Address
     folder: Path
     crds: Sequence[str]
     configurations: Sequence[Mapping[str, Any]] = ()
-    former_names: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, path: str) -> Address:
         """Return the address of a path of the webhook."""
@@ -59,7 +57,6 @@ class OwnAuthority:
             folder=self.folder,
             crds={name: self.at(f"/convert/{name}") for name in self.crds},
             configurations=self.configurations,
-            former_names=self.former_names,
             **more,
         )
 

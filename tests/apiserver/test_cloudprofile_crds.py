@@ -432,7 +432,8 @@ async def test_a_list_shows_what_changes_next(api: Api) -> None:
     ):
         made = await api.create(api.manifest(kind, "shown", fields))
         assert (await api.put_status(made, status))["status"] == status
-        table = (await api.cluster.table_page(api.at(kind), made["metadata"].get("namespace"))).json()
+        listed = Request("list", api.at(kind), namespace=made["metadata"].get("namespace"), as_table=True)
+        table = (await api.cluster.send(listed)).json()
         (row,) = (each["cells"] for each in table["rows"] if each["object"]["metadata"]["name"] == "shown")
         shown = dict(zip((column["name"] for column in table["columnDefinitions"]), row, strict=True))
         assert list(shown.values())[1 : 1 + len(first)] == first

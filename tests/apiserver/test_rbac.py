@@ -43,7 +43,6 @@ from tests.apiserver.serving import MANIFESTS, Instance, certified, serving
 from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas, keeping
 from tests.apiserver.test_conversions_in_cluster import gone as no_rules
 from tests.apiserver.test_references import Others, a_release
-from tests.apiserver.test_serve_own_ca import former, gone
 from tests.restow.commandline import Ran, restow
 
 CRD = CRDS.full_name
@@ -338,7 +337,6 @@ async def test_serve_with_a_ca_of_its_own(
         "--refuse-unconvertible",
     ]
     flags += [f"--kubeconfig={account.kubeconfig}", f"--port={port}"]
-    await former(cluster, f"https://127.0.0.1:{port}/mutate/conversion-stash")
     try:
         for there in (True, False):
             await secrets(cluster, there=there)
@@ -349,7 +347,6 @@ async def test_serve_with_a_ca_of_its_own(
                 await until(lambda: converts(cluster), "the CRD is not wired")
                 await until(lambda: there_is(cluster, by_url), "the configuration is not installed")
                 await until(lambda: there_is(cluster, refusal, REFUSALS), "that of refusals is not installed")
-                await until(lambda: gone(cluster, "conversion-stash"), "that of an earlier release is still there")
             await instance.stop()
         was_used, refused = used(audit[1], account, rights)
         assert refused == []

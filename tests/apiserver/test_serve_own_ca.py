@@ -12,9 +12,7 @@ import aiohttp
 
 from restow.conversion.certificates import Url
 from restow.conversion.certificates.ca.store import SECRETS
-from restow.conversion.certificates.wiring.clientconfig import client_config
 from restow.conversion.certificates.wiring.documents import stash_name
-from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import KubeError, NotFound
@@ -112,12 +110,10 @@ async def test_a_dropped_stash_is_restored(cluster: HttpCluster, kubeconfig: Pat
         "--restore-stashes",
     ]
     await provider.create_crd(GATEWAYS)
-    await former(cluster, f"https://127.0.0.1:{port}/mutate/conversion-stash")
     name = stash_name(Url(f"https://127.0.0.1:{port}"))
     instance = await Instance.start(tmp_path, flags=flags)
     try:
         await until(lambda: installed(cluster, name), "the configuration is not installed")
-        await until(lambda: gone(cluster, "conversion-stash"), "that of an earlier release is still there")
         await provider.served(GATEWAYS)
         await provider.create(GATEWAYS, "v1", "a", {"hosts": ["a.example.dev", "b.example.dev"]})
         shown = await provider.get(GATEWAYS, "v1alpha1", "a")
@@ -133,35 +129,6 @@ async def test_a_dropped_stash_is_restored(cluster: HttpCluster, kubeconfig: Pat
         await provider.remove()
         for name in ("restow-webhook", "restow-webhook-ca"):
             await cluster.delete(SECRETS, name, namespace="default")
-
-
-async def former(cluster: HttpCluster, url: str) -> None:
-    """What an earlier release installed for the same webhook."""
-    hook = {
-        "name": f"conversion-stash.{GATEWAYS}",
-        "clientConfig": client_config(Url(url)),
-        "sideEffects": "None",
-        "failurePolicy": "Ignore",
-        "admissionReviewVersions": ["v1"],
-    }
-    document = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "conversion-stash"},
-        "webhooks": [hook],
-    }
-    params = {"fieldManager": FIELD_MANAGER}
-    body = json.dumps(document).encode()
-    await cluster.patch(HOOKS, "conversion-stash", body, patch_type=PatchType.APPLY, params=params)
-
-
-async def gone(cluster: HttpCluster, name: str) -> bool:
-    """Whether there is no such configuration."""
-    try:
-        await cluster.get(HOOKS, name)
-    except NotFound:
-        return True
-    return False
 
 
 async def installed(cluster: HttpCluster, name: str) -> bool:

@@ -220,7 +220,7 @@ def test_a_webhook_at_a_url_has_its_secrets_next_to_the_process() -> None:
         secrets = {(name, at) for _, resource, _, name, at in found if resource == "secrets"}
         assert secrets == {("restow-webhook", home), ("restow-webhook-ca", home), ("", home)}
         configurations = {name for _, resource, _, name, _ in found if resource.endswith("webhookconfigurations")}
-        assert configurations == {stash_name(Url("https://127.0.0.1:9443")), "conversion-stash"}
+        assert configurations == {stash_name(Url("https://127.0.0.1:9443"))}
 
 
 @pytest.mark.parametrize(

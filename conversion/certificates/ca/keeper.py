@@ -218,8 +218,6 @@ class CertificateKeeper(ABC):
             already has.
         configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
             address and without ``caBundle``.
-        former_names: the names that an earlier release gave to configurations, by their names now; these old
-            configurations are removed.
         every: the resources of which all objects may be listed and watched (CRDs, or webhook configurations); for many
             objects this is far cheaper than one by one.
         poll: the most seconds between two looks.
@@ -235,7 +233,6 @@ class CertificateKeeper(ABC):
     folder: Path
     crds: Mapping[str, Address | None] = field(default_factory=dict)
     configurations: Iterable[Mapping[str, Any]] = ()
-    former_names: Mapping[str, str] = field(default_factory=dict)
     every: Collection[Resource] = ()
     poll: float = 30.0
     probe: Probe = probe_crd
@@ -354,8 +351,7 @@ class CertificateKeeper(ABC):
 
     def keep_configuration(self, wanted: Mapping[str, Any]) -> None:
         """Keep one more webhook configuration from now on; ``wanted`` is a document as in ``configurations``."""
-        former = self.former_names.get(wanted["metadata"]["name"], "")
-        self._add(WiredConfiguration(wanted, former=former, probe=self.hook_probe))
+        self._add(WiredConfiguration(wanted, probe=self.hook_probe))
 
     def _add(self, wired: WiredObject[Any]) -> None:
         selection = self._selection(wired.resource, wired.object_name)

@@ -202,8 +202,7 @@ class WiringTarget:
             changed = written.changed
             if changed:
                 self._wrote(removed=plan.removes)
-        left = await self.wired.tidy(self._cluster)
-        for note in self._new_among((*plan.notes, left) if left else plan.notes):
+        for note in self._new_among(plan.notes):
             _log.info("%s", note)
         return changed
 

@@ -8,14 +8,13 @@ sends and checks (apiextensions-apiserver 1.36), and describes the effect on cli
 """
 
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, Skipped
-from restow.conversion.testing.conformance.run import CASES, CaseOutcome, CaseResult, ConformanceReport, check, run
+from restow.conversion.testing.conformance.run import CASES, CaseOutcome, ConformanceReport, check, run
 from restow.conversion.testing.conformance.samples import Samples
 
 __all__ = [
     "CASES",
     "Case",
     "CaseOutcome",
-    "CaseResult",
     "ConformanceReport",
     "NotConformant",
     "Samples",

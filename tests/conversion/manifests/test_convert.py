@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from restow.conversion.manifests import (
     Converted,
     NoTargetVersion,
-    NotYaml,
     Status,
     Targets,
     convert_manifest,
@@ -25,6 +24,7 @@ from restow.conversion.manifests import convert as manifest
 from restow.conversion.manifests.edit import Edit, rewrite
 from restow.conversion.model.values import same
 from restow.conversion.testing import objects
+from restow.crds.documents import NotYaml
 from tests.conversion.example import CRDS, graph
 from tests.conversion.manifests.commented import Text, documents, roots
 from tests.conversion.randomkinds import GROUP, KIND, kinds

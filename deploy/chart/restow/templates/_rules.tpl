@@ -144,17 +144,12 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [list, watch]
 {{- end -}}
 
-{{- /* Of the webhook configuration that `restow serve --restore-stashes` installs, and the Service. */ -}}
+{{- /* Of the webhook configuration that `restow serve --restore-stashes` installs. */ -}}
 {{- define "restow.rules.stashes" -}}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations]
-  resourceNames: [{{ index . 0 }}]
+  resourceNames: [{{ . }}]
   verbs: [get, patch, create, list, watch]
-# Optional: to remove the configuration as an earlier release named it.
-- apiGroups: [admissionregistration.k8s.io]
-  resources: [mutatingwebhookconfigurations]
-  resourceNames: [{{ index . 1 }}]
-  verbs: [get, delete]
 {{- end -}}
 
 {{- /* Of the webhook configuration that `restow serve --refuse-unconvertible` installs. */ -}}
