@@ -37,6 +37,7 @@ UNUSED: Final = (
     "*/README.md",
     "*/tests",
     "**/test_*.py",
+    "**/*_test.py",
     "**/*.[ch]",
     "**/*.py[ixd]",
     "**/*.px[di]",

@@ -43,7 +43,6 @@ _UNUSED: Final = (
     "unittest",
     "venv",
     "xmlrpc",
-    "wsgiref",
     "_codecs_*",
     "pydoc_data",
     "sqlite3",
