@@ -18,7 +18,7 @@ JOBS ?= 4
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: check readme figures bench-others help demo test test-matrix test-kind test-node test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser node-packages deploy-tools charts image faults histories peers mutants golden clean view
+.PHONY: check readme figures bench-others help demo test test-matrix test-kind test-node nightly test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile bench-rules manifests binaries browser node-packages deploy-tools charts image faults histories peers mutants golden clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test-kind: $(READY) ## The tests and the chart on a kind cluster: make test-kind
 
 test-node: $(READY) node-packages ## The chart in real pods, on two nodes that exist only for it
 	$(BIN)/python -m tests.node $(PYTEST_ARGS)
+
+# Every night, as root on Debian or Ubuntu: what takes longer than a change waits for.
+nightly: test-node test-matrix faults histories ## All that is not in make test, one after the other: for a job that runs every night
 
 test-pure: $(READY) browser deploy-tools ## Only the tests that need no API server
 	$(BIN)/python -m pytest $(SHARE) -m "not apiserver" $(PYTEST_ARGS)
@@ -114,9 +117,9 @@ deploy-tools: $(READY) ## Helm, kustomize and linters, built or found once, and 
 charts: deploy-tools ## Write what in deploy/ follows from the chart and the CRDs
 	$(BIN)/python deploy/generate.py
 
-image: $(READY) ## The container image: make image BASE=…@sha256:… TAG=…
+image: $(READY) ## The container image: make image BASE=…@sha256:… TAG=… (TRIM=--without-cel)
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
-	$(BIN)/python deploy/image/build.py "$(BASE)" "$(TAG)"
+	$(BIN)/python deploy/image/build.py "$(BASE)" "$(TAG)" $(TRIM)
 
 SEEDS ?= 1..100
 

@@ -1,6 +1,6 @@
 """``make image``: build the container image, or report that there is no container engine.
 
-    python deploy/image/build.py BASE TAG
+    python deploy/image/build.py BASE TAG [--without-cel]
 
 BASE is the Python image to build on, with its digest. The wheel has to be in dist/ (``python -m build``).
 """
@@ -24,9 +24,9 @@ _PINNED: Final = re.compile(r".+@sha256:[0-9a-f]{64}")
 
 def main(arguments: Sequence[str]) -> int:
     """Build the image; return the exit code: 0 done, 1 no build was possible, 2 usage, or the engine's own code."""
-    if len(arguments) != 2 or not _PINNED.fullmatch(arguments[0]):
+    if len(arguments) < 2 or not _PINNED.fullmatch(arguments[0]):
         return _say("give the base with its digest, and a tag: make image BASE=python:3.13-slim@sha256:… TAG=restow", 2)
-    base, tag = arguments
+    base, tag, *trim = arguments
     wheels = sorted(each.name for each in (ROOT / "dist").glob("restow-*.whl"))
     if len(wheels) != 1:
         return _say(f"dist/ has to hold the one wheel that goes into the image, but holds {wheels or 'none'}", 1)
@@ -38,7 +38,8 @@ def main(arguments: Sequence[str]) -> int:
             1,
         )
     file = ROOT / "deploy" / "image" / "Dockerfile"
-    command = [engine, "build", "--file", str(file), "--build-arg", f"BASE={base}", "--tag", tag, str(ROOT)]
+    settings = [f"--build-arg={name}={value}" for name, value in (("BASE", base), *(("TRIM", each) for each in trim))]
+    command = [engine, "build", "--file", str(file), *settings, "--tag", tag, str(ROOT)]
     return subprocess.run(command, check=False).returncode  # noqa: S603 - an engine by its name
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -22,9 +25,12 @@ from tests.apiserver.accounts import Accounts
 from tests.apiserver.kind import Kind
 from tests.deploy.dockerfile import build, interpreter, stages
 from tests.deploy.rendering import CHART, ROOT
+from tests.node.images import images
 
 IMAGE = ROOT / "deploy" / "image"
 TEXT = (IMAGE / "Dockerfile").read_text()
+MOST = 120_000_000
+"""Bytes of the whole image, with an interpreter, its libraries and CEL."""
 NOBODY = 65532 if os.geteuid() == 0 else None  # only root may become somebody else
 
 pytestmark = pytest.mark.timeout(900)
@@ -101,8 +107,9 @@ def made() -> Iterator[Made]:
         folder = Path(name)
         folder.chmod(0o755)
         context = folder / "context"
-        (context / "requirements").mkdir(parents=True)
-        shutil.copy(ROOT / "requirements" / "image.txt", context / "requirements")
+        for file in ("requirements/image.txt", "deploy/image/trim.py"):
+            (context / file).parent.mkdir(parents=True)
+            shutil.copy(ROOT / file, context / file)
         command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", context / "dist", ROOT]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -153,6 +160,61 @@ def test_it_is_complete_and_writes_nothing(made: Made, home: Path) -> None:
         assert made.run(command, "--help", home=home).returncode == 0
     assert sorted(made.folder.rglob("*")) == before
     assert list(home.iterdir()) == []
+
+
+RULES = """
+apiVersion: restow.dev/v1alpha1
+kind: ConversionRules
+metadata: {name: profiles.core.example.dev}
+spec:
+  target: {group: core.example.dev, kind: Profile}
+  hub: v2
+  spokes:
+  - version: v1
+    rules:
+    - pair: {spoke: spec.size, hub: spec.length, up: self * 2 + math.abs(-1), down: (self - 1) / 2}
+"""
+
+
+def test_expressions_are_evaluated(made: Made, home: Path) -> None:
+    """trim.py would remove what CEL needs."""
+    (home / "rules.yaml").write_text(RULES)
+    (home / "profile.yaml").write_text("{apiVersion: core.example.dev/v1, kind: Profile, spec: {size: 4}}")
+    files = ("-f", home / "profile.yaml", "--rules", home / "rules.yaml")
+    done = made.run("convert", *files, "--to", "v2", home=home)
+    assert done.returncode == 0, done.stderr
+    assert "length: 9" in done.stdout
+
+
+def test_plugins_of_a_kubeconfig_are_asked(made: Made, home: Path) -> None:
+    """trim.py would remove what kubernetes-asyncio needs for them."""
+    answer = '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {}}'
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+    names = {"cluster": "a", "user": "a"}
+    document = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": names}],
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "users": [{"name": "a", "user": {"exec": plugin | {"command": "/bin/echo", "args": [answer]}}}],
+    }
+    (home / "kubeconfig").write_text(json.dumps(document))
+    done = made.run("status", "--kubeconfig", home / "kubeconfig", home=home)
+    assert done.returncode == 2
+    assert "its exec plugin answered with neither" in done.stderr
+
+
+def test_two_builds_have_the_same_bytes(tmp_path: Path) -> None:
+    """Nobody could tell by an image's digest that it was built from a checkout."""
+    made = [images(tmp_path / name)[0] for name in ("a", "b")]
+    digests = {hashlib.sha256(each.read_bytes()).hexdigest() for each in made}
+    assert len(digests) == 1
+    sizes = {}
+    with tarfile.open(made[0]) as image:
+        for name in image.getnames():
+            if name.endswith(".tar"):
+                with tarfile.open(fileobj=image.extractfile(name)) as layer:
+                    sizes[name] = sum(each.size for each in layer)
+    assert sum(sizes.values()) < MOST, sizes
 
 
 @pytest.fixture

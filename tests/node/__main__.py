@@ -19,7 +19,9 @@ from typing import Final
 from deploy.tools.tools import find_tools
 from restow.controlplane.binaries import BinarySearch, find_binaries
 from tests.node.images import images
+from tests.node.issuing import CERT_MANAGER
 from tests.node.machine import missing, run_apart
+from tests.peers.building import installed
 
 HERE: Final = Path(__file__).parent
 BINARIES: Final = (
@@ -40,7 +42,7 @@ def main() -> int:
         _say(why)
         return 2
     binaries = asyncio.run(find_binaries(BINARIES))
-    binaries |= {"helm": asyncio.run(find_tools(_say))["helm"]}
+    binaries |= {"helm": asyncio.run(find_tools(_say))["helm"], "cert-manager": installed(CERT_MANAGER)}
     archives = images(BinarySearch.from_environment().cache.with_name("node"))
     environment = {
         **os.environ,

@@ -99,7 +99,7 @@ async def _ask(session: aiohttp.ClientSession, method: str, url: str, body: Any,
     try:
         async with session.request(method, url, json=body, headers=headers) as response:
             text = await response.text()
-            failed = f"{response.status} {text[:600]}" if response.status >= 400 else ""
+            failed = f"{response.status} {text[:2000]}" if response.status >= 400 else ""
     except (aiohttp.ClientError, TimeoutError) as error:
         failed = repr(error)
     took = time.monotonic() - begun

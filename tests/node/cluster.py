@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ class Cluster:
     nodes: list[Node]
     kubectl_binary: Path
     logs: Path
+    group: ProcessGroup
 
     def kubectl(self, *words: str | Path, stdin: str | None = None) -> str:
         """Run kubectl as administrator; it has to succeed."""
@@ -71,9 +73,25 @@ class Cluster:
 
     def peak(self, pod: dict[str, Any]) -> int:
         """Return the most memory that a pod has taken, in bytes; it has to be there still."""
-        group = f"{os.environ['RESTOW_NODES'].rpartition('/')[2]}/{pod['spec']['nodeName']}/kubepods/burstable"
-        file = Path("/sys/fs/cgroup/memory") / group / f"pod{pod['metadata']['uid']}" / "memory.max_usage_in_bytes"
-        return int(file.read_text())
+        return int((_group(pod, "memory") / "memory.max_usage_in_bytes").read_text())
+
+    def kill(self, pod: dict[str, Any]) -> None:
+        """End the processes of a pod's containers without a warning, as a kernel does that has no memory left."""
+        for container in pod["status"]["containerStatuses"]:
+            group = _group(pod, "pids") / container["containerID"].rpartition("/")[2]
+            for process in (group / "cgroup.procs").read_text().split():
+                os.kill(int(process), signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def cut_off(self, node: str) -> Iterator[None]:
+        """Cut a node off while the context lasts: it reaches neither the API server nor the other node."""
+        link = f"link-{node.rpartition('-')[2]}"
+        call("ip", "link", "set", link, "down")
+        try:
+            yield
+        finally:
+            call("ip", "link", "set", link, "up")
+            wait_for(lambda: _ready(self) == len(self.nodes), f"{node} does not come back")
 
     def described(self) -> str:
         """Return what helps to see why a test failed."""
@@ -109,13 +127,19 @@ def running_cluster(binaries: dict[str, Path], count: int, logs: Path) -> Iterat
         _start_controllers(plane, group, binaries)
         for node in nodes:
             node.start(plane, nodes)
-        cluster = Cluster(plane, nodes, binaries["kubectl"], logs)
+        cluster = Cluster(plane, nodes, binaries["kubectl"], logs, group)
         with serve_names(plane, CONTROL):
             wait_for(lambda: _ready(cluster) == count, f"not all nodes are ready; the logs are in {logs}")
             yield cluster
     finally:
         _run(group.close(5))
         _run(plane.stop())
+
+
+def _group(pod: dict[str, Any], hierarchy: str) -> Path:
+    """Return the control group of a pod with requests that are below its limits."""
+    nodes = Path("/sys/fs/cgroup", hierarchy, Path(os.environ["RESTOW_NODES"]).name)
+    return nodes / pod["spec"]["nodeName"] / "kubepods" / "burstable" / f"pod{pod['metadata']['uid']}"
 
 
 def _archives() -> list[Path]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.deploy.rendering import Helm
 from tests.node.cluster import Cluster, running_cluster
+from tests.node.issuing import start_cert_manager
 from tests.node.releases import Release
 
 collect_ignore_glob = [] if "RESTOW_NODES" in os.environ else ["test_*.py"]
@@ -39,8 +40,16 @@ def namespace(cluster: Cluster) -> str:
     return "restricted"
 
 
+@pytest.fixture(scope="session")
+def cert_manager(cluster: Cluster, binaries: dict[str, Path]) -> None:
+    """cert-manager at work."""
+    start_cert_manager(cluster, binaries["cert-manager"])
+
+
 @pytest.fixture
-def install(cluster: Cluster, binaries: dict[str, Path], namespace: str) -> Iterator[Callable[[str], Release]]:
+def install(
+    cluster: Cluster, binaries: dict[str, Path], namespace: str, cert_manager: None
+) -> Iterator[Callable[[str], Release]]:
     """Make releases of values files, none of which is left in the end."""
     made: list[Release] = []
 

@@ -7,7 +7,6 @@ deploy/image/Dockerfile, and no shell. ``restow.local/pause:1`` is busybox.
 
 from __future__ import annotations
 
-import compileall
 import hashlib
 import io
 import json
@@ -40,9 +39,26 @@ _UNUSED: Final = (
     "tkinter",
     "turtledemo",
     "config-*",
+    "distutils",
+    "unittest",
+    "venv",
+    "xmlrpc",
+    "_codecs_*",
+    "pydoc_data",
+    "sqlite3",
+    "curses",
+    "_tkinter.*",
+    "_sqlite3.*",
+    "_curses*",
+    "_test*",
+    "_ctypes_test.*",
+    "xxlimited*",
+    "nis.*",
+    "readline.*",
 )
 _PACKAGES: Final = "opt/restow/site-packages"
-_INSTALL: Final = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+_INSTALL: Final = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile")
+_TRIM: Final = ROOT / "deploy" / "image" / "trim.py"
 _ENTRY: Final = """#!/usr/local/bin/python3
 import sys
 from restow.scripts import restow
@@ -54,7 +70,7 @@ def images(cache: Path) -> list[Path]:
     """Return the images as tar files below ``cache``; the layer that takes long stays while its sources do."""
     cache.mkdir(parents=True, exist_ok=True)
     requirements = ROOT / "requirements" / "image.txt"
-    sources = requirements.read_bytes() + Path(__file__).read_bytes() + sys.version.encode()
+    sources = requirements.read_bytes() + Path(__file__).read_bytes() + _TRIM.read_bytes() + sys.version.encode()
     base = cache / f"base-{hashlib.sha256(sources).hexdigest()[:12]}.tar"
     product, pause = cache / "restow.tar", cache / "pause.tar"
     with tempfile.TemporaryDirectory(prefix="restow-image-") as name:
@@ -65,8 +81,9 @@ def images(cache: Path) -> list[Path]:
                 old.unlink()
             _layer(folder / "base", base)
         _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
-        (wheel,) = folder.glob("*.whl")
-        _run(*_INSTALL, "--target", folder / "product" / _PACKAGES, "--no-deps", "--no-index", wheel)
+        target = folder / "product" / _PACKAGES
+        _run(*_INSTALL, "--target", target, "--no-deps", "--no-index", "--find-links", folder, "restow")
+        _compile(folder / "product", target)
         _write(
             product, f"{REPOSITORY}:{TAG}", [base, _layer(folder / "product", folder / "product.tar")], _configuration()
         )
@@ -96,14 +113,18 @@ def _fill(root: Path, requirements: Path) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     target, standard = root / _PACKAGES, root / "usr" / "local" / "lib" / version
     _run(*_INSTALL, "--target", target, "--only-binary=:all:", "--require-hashes", "-r", requirements)
+    _run(sys.executable, _TRIM, target)
     unused = shutil.ignore_patterns("__pycache__", *_UNUSED)
     shutil.copytree(sysconfig.get_path("stdlib"), standard, ignore=unused, symlinks=True)
-    compileall.compile_dir(standard, quiet=2)
+    for folder in (target, standard):
+        _compile(root, folder)
     interpreter = Path(sys.executable).resolve()
     binaries = [interpreter, *standard.rglob("*.so"), *target.rglob("*.so")]
     for name, source in (("python3", interpreter), (version, interpreter)):
         _copy(source, root / "usr" / "local" / "bin" / name)
     _libraries(root, binaries)
+    if strip := shutil.which("strip"):
+        _run(strip, "--strip-unneeded", *sorted(path for path in root.rglob("*.so*") if path.is_file()))
     entry = root / "opt" / "restow" / "bin" / "restow"
     entry.parent.mkdir(parents=True)
     entry.write_text(_ENTRY)
@@ -111,6 +132,13 @@ def _fill(root: Path, requirements: Path) -> None:
     for folder in ("tmp", "etc", "proc", "dev", "sys"):
         (root / folder).mkdir()
     (root / "etc" / "nsswitch.conf").write_text("hosts: files dns\n")
+
+
+def _compile(root: Path, folder: Path) -> None:
+    """Compile modules in a process of its own, to the same bytes whenever and wherever this runs."""
+    shutil.rmtree(folder / "bin", ignore_errors=True)  # names this interpreter
+    always = ("--invalidation-mode", "unchecked-hash")
+    _run(sys.executable, "-m", "compileall", "-qq", *always, "-s", root, "-p", "/", folder)
 
 
 def _libraries(root: Path, binaries: list[Path]) -> None:
@@ -155,16 +183,16 @@ def _write(archive: Path, tag: str, layers: Sequence[Path], configuration: dict[
         _add(tar, "config.json", json.dumps(image).encode())
         _add(tar, "manifest.json", json.dumps(manifest).encode())
         for each in layers:
-            tar.add(each, each.name)
+            tar.add(each, each.name, filter=_owned_by_root)
     made.replace(archive)
 
 
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Root owns everything, everybody may read it, only /tmp is for writing; the modules' times are whole seconds."""
+    """Root owns everything, everybody may read it, only /tmp is for writing; no time differs between two builds."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mode = 0o1777 if member.name == "tmp" else (member.mode & 0o755) | 0o444 | (0o111 if member.isdir() else 0)
-    member.mtime = int(member.mtime)
+    member.mtime = 0
     return member
 
 

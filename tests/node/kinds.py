@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +42,18 @@ class Kind:
     def back(self) -> None:
         """Make the other version the storage version."""
         self._apply([self._definition(_OLD)])
+
+    def forth(self) -> None:
+        """Make the new version the storage version again."""
+        self._apply([self._definition(_NEW)])
+
+    def writes(self) -> list[int]:
+        """Return how often each object was written since it was created."""
+        keys = [f"/registry/example.com/{self.plural}{end}" for end in "/0"]
+        start, end = (base64.b64encode(each.encode()).decode() for each in keys)
+        asked = json.dumps({"key": start, "range_end": end, "keys_only": True}).encode()
+        with urllib.request.urlopen(f"{self.cluster.plane.etcd.url}/v3/kv/range", asked) as answer:
+            return [int(each["version"]) - 1 for each in json.load(answer).get("kvs", [])]
 
     def remove(self) -> None:
         """Delete everything."""

@@ -28,13 +28,16 @@ def of(kind: Kind, *more: str) -> tuple[str, ...]:
     return ("--set", f"migration.crds={{{kind.crd}}}", "--set", f"migration.arguments={{{arguments}}}")
 
 
+ROLLBACKS = ("--set", "migration.hookEvents={post-install,post-upgrade,post-rollback}")
+
+
 def test_the_job_is_a_hook_that_helm_waits_for(
     install: Callable[[str], Release], cluster: Cluster, namespace: str, widgets: Kind
 ) -> None:
     """Helm would end before the migration, or with a Job that the cluster does not admit, start or let finish."""
     release = install("migration-job")
     assert widgets.stored_versions() == ["v1alpha1", "v1"]
-    release.upgrade(*of(widgets))
+    release.upgrade(*of(widgets), *ROLLBACKS)
     assert widgets.stored_versions() == ["v1"]
     widgets.back()
     release.upgrade(*of(widgets))
@@ -42,7 +45,11 @@ def test_the_job_is_a_hook_that_helm_waits_for(
     (pod,) = cluster.pods(namespace)
     assert pod["status"]["phase"] == "Succeeded"
     assert '"result": "Succeeded"' in cluster.log(namespace, pod["metadata"]["name"])
+    widgets.forth()
+    release.roll_back(1)
+    assert widgets.stored_versions() == ["v1"]
     release.uninstall()
+    assert release.left() == []
 
 
 def test_an_ordinary_job_runs_after_helm_has_ended(
@@ -50,11 +57,17 @@ def test_an_ordinary_job_runs_after_helm_has_ended(
 ) -> None:
     """A migration that takes longer than an upgrade may would fail the release, or not run at all."""
     release = install("migration-in-the-background")
-    release.upgrade(*of(widgets, "--resume"))
     job = ("job", "-n", namespace, "-l", "app.kubernetes.io/component=migration")
-    cluster.kubectl("wait", "--for=condition=Complete", *job, "--timeout=60s")
-    assert widgets.stored_versions() == ["v1"]
+    for change, stored in (
+        (lambda: release.upgrade(*of(widgets, "--resume")), "v1"),
+        (lambda: release.upgrade(*of(widgets, "--resume"), "--set", "logLevel=debug"), "v1"),
+        (lambda: (widgets.back(), release.roll_back(1)), "v1alpha1"),
+    ):
+        change()
+        cluster.kubectl("wait", "--for=condition=Complete", *job, "--timeout=60s")
+        assert widgets.stored_versions() == [stored]
     release.uninstall()
+    assert release.left() == []
 
 
 def test_shards_are_pods_of_an_indexed_job(
@@ -68,7 +81,10 @@ def test_shards_are_pods_of_an_indexed_job(
     indexes = {each["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for each in pods}
     assert indexes == {"0", "1", "2", "3"}
     assert {each["status"]["phase"] for each in pods} == {"Succeeded"}
+    release.upgrade(*of(widgets, "--resume"), "--set", "logLevel=debug")
+    release.roll_back(1)
     release.uninstall()
+    assert release.left() == []
 
 
 def test_a_job_that_is_refused_fails_the_release(

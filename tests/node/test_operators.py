@@ -71,27 +71,31 @@ def jobs(cluster: Cluster) -> Iterator[None]:
     cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--wait")
 
 
+@pytest.mark.parametrize(("values", "objects"), [("conversions", 5000), ("conversions-cert-manager", 50)])
 def test_rules_of_the_cluster_are_served_through_rollouts(
-    install: Callable[[str], Release], cluster: Cluster, namespace: str, jobs: None
+    values: str, objects: int, install: Callable[[str], Release], cluster: Cluster, namespace: str, jobs: None
 ) -> None:
     """Rules would stay at a gate that needs pods, a rollout would fail requests, an uninstall would strand rules."""
-    release = install("conversions")
+    release = install(values)
     targets = ("--set", f"conversions.targets={{{CRD}}}")
     release.upgrade(*targets)
     cluster.apply(RULES)
     cluster.kubectl("wait", "--for=condition=Ready", "conversionrules", "--all", "--timeout=6m")
     assert cluster.get("jobs.v1beta1.example.dev", "-n", "default", "client-0")["spec"] == {"timeoutSeconds": 60}
     path = PATH.format(version="v1", name="").rstrip("/")
-    create_all(cluster.plane, path, [job(f"object-{number}") for number in range(5000)])
-    assert len(cluster.get("jobs.v1beta1.example.dev", "-n", "default")["items"]) == 5010
+    create_all(cluster.plane, path, [job(f"object-{number}") for number in range(objects)])
+    assert len(cluster.get("jobs.v1beta1.example.dev", "-n", "default")["items"]) == objects + 10
     listed = cluster.pods(namespace, "app.kubernetes.io/component=conversions")
     peaks = [cluster.peak(each) for each in listed]
-    print(f"5,010 objects, {[round(each / 2**20) for each in peaks]} MiB at most")
+    print(f"{objects + 10} objects, {[round(each / 2**20) for each in peaks]} MiB at most")
     assert max(peaks) < 1536 * 2**20
     assert {each["restartCount"] for pod in listed for each in pod["status"]["containerStatuses"]} == {0}
     with busy(cluster.plane, PATH, BODIES, 10) as clients:
         release.upgrade(*targets, "--set", "logLevel=debug")
-    print(f"{clients.requests} requests, the slowest after {clients.slowest:.2f} s")
+        assert release.log_levels() == {"debug"}
+        release.roll_back(1)
+        assert release.log_levels() == {"info"}
+    print(f"an upgrade and a rollback: {clients.requests} requests, the slowest after {clients.slowest:.2f} s")
     clients.check(300)
     refused = release.uninstall(code=1)
     assert f"kubectl delete conversionrules {CRD}" in refused, refused
@@ -100,14 +104,16 @@ def test_rules_of_the_cluster_are_served_through_rollouts(
     cluster.kubectl("delete", "crd", CRD, "--timeout=2m")
     cluster.kubectl("delete", "conversionrules", CRD, "--timeout=2m")
     release.uninstall()
+    assert release.left() == []
     cluster.kubectl("delete", "crd", "conversionrules.restow.dev", "--wait")
 
 
-def test_the_operator_of_cloudprofiles_is_installed_upgraded_and_uninstalled(
-    install: Callable[[str], Release], cluster: Cluster, namespace: str
+@pytest.mark.parametrize("values", ["operator", "operator-cert-manager"])
+def test_the_operator_of_cloudprofiles_is_installed_upgraded_rolled_back_and_uninstalled(
+    values: str, install: Callable[[str], Release], cluster: Cluster, namespace: str
 ) -> None:
     """Its CRDs would have no webhook, or keep one that is gone."""
-    release = install("operator")
+    release = install(values)
     release.upgrade()
     crd = "cloudprofiles.core.gardener.cloud"
     profiles = {f"cloudprofiles.{version}.core.gardener.cloud" for version in ("v1beta1", "v1beta2")}
@@ -115,6 +121,12 @@ def test_the_operator_of_cloudprofiles_is_installed_upgraded_and_uninstalled(
     for each in profiles:
         assert cluster.get(each)["items"] == []
     release.upgrade("--set", "logLevel=debug")
+    assert release.log_levels() == {"debug"}
+    release.roll_back(1)
+    assert release.log_levels() == {"info"}
+    for each in profiles:
+        assert cluster.get(each)["items"] == []
     release.uninstall()
+    assert release.left() == []
     assert cluster.get("crd", crd)["spec"]["conversion"] == {"strategy": "None"}
-    cluster.kubectl("delete", "crd", "-l", "app.kubernetes.io/instance=operator", "--wait")
+    cluster.kubectl("delete", "crd", "-l", f"app.kubernetes.io/instance={values}", "--wait")

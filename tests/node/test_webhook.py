@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 CRD, OTHER = "gateways.edge.example.dev", "caches.edge.example.dev"
 PATH = "/apis/edge.example.dev/{version}/namespaces/default/gateways/{name}"
-CLIENTS, ROLLOUTS = 20, 10
+CLIENTS, ROLLOUTS, KILLS = 20, 10, 4
 BODIES = {
     "v1alpha1": {"spec": {"mode": "private"}},
     "v1beta1": {"spec": {"mode": "Public"}},
@@ -40,6 +41,12 @@ def strategy(cluster: Cluster) -> str:
     return str(cluster.get("crd", CRD)["spec"]["conversion"]["strategy"])
 
 
+def trusted(cluster: Cluster) -> bool:
+    """Whether the CRD has a webhook, and the CA of its certificate."""
+    conversion = cluster.get("crd", CRD)["spec"]["conversion"]
+    return bool(conversion.get("webhook", {}).get("clientConfig", {}).get("caBundle"))
+
+
 def create(cluster: Cluster, *names: str) -> None:
     """Create gateways at the oldest version."""
     items: list[dict[str, Any]] = [
@@ -59,24 +66,41 @@ def seen(cluster: Cluster, version: str, name: str) -> Any:
     return cluster.get(f"gateways.{version}.edge.example.dev", "-n", "default", name)["spec"]
 
 
-@pytest.mark.parametrize("values", ["webhook-own-ca", "webhook-rules"])
-def test_a_webhook_is_installed_upgraded_and_uninstalled(
+def wire(cluster: Cluster, release: Release) -> None:
+    """Name the webhook in the CRD, as its owner does who has cert-manager; its injector adds the CA."""
+    service = {"namespace": release.namespace, "name": f"{release.name}-restow-webhook", "path": f"/convert/{CRD}"}
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"service": service}}
+    annotations = {"cert-manager.io/inject-ca-from": f"{release.namespace}/{release.name}-restow-webhook"}
+    conversion = {"strategy": "Webhook", "webhook": webhook}
+    patch = {"metadata": {"annotations": annotations}, "spec": {"conversion": conversion}}
+    cluster.kubectl("patch", "crd", CRD, "--type=merge", "--patch", json.dumps(patch))
+
+
+@pytest.mark.parametrize("values", ["webhook-own-ca", "webhook-rules", "webhook-cert-manager"])
+def test_a_webhook_is_installed_upgraded_rolled_back_and_uninstalled(
     values: str, install: Callable[[str], Release], cluster: Cluster, namespace: str, gateways: None
 ) -> None:
     """An API server would not reach the pods, not trust them, or lose them in an upgrade; objects would be hostages."""
     release = install(values)
     release.upgrade()
-    wait_for(lambda: strategy(cluster) == "Webhook", "the CRD has no webhook")
+    if values == "webhook-cert-manager":
+        wire(cluster, release)
+    wait_for(lambda: trusted(cluster), "the CRD has no webhook, or no CA")
     create(cluster, "a")
     assert seen(cluster, "v1", "a")["hosts"] == ["a.example"]
     release.upgrade("--set", "logLevel=debug")
+    assert release.log_levels() == {"debug"}
     assert seen(cluster, "v1alpha1", "a")["listeners"] == [{"title": "web", "timeoutSeconds": 30}]
+    release.roll_back(1)
+    assert release.log_levels() == {"info"}
+    assert seen(cluster, "v1beta1", "a")["mode"] == "Public"
     refused = release.uninstall(code=1)
     assert "default/a" in refused, refused
     assert strategy(cluster) == "Webhook"
     cluster.kubectl("delete", "gateways.v1.edge.example.dev", "-n", "default", "a")
     release.uninstall()
     assert strategy(cluster) == "None"
+    assert release.left() == []
     wait_for(lambda: not cluster.pods(namespace, "app.kubernetes.io/component=webhook"), "pods stay")
 
 
@@ -118,3 +142,28 @@ def test_a_deleted_pod_and_a_drained_node_fail_no_request(cluster: Cluster, name
             cluster.kubectl("uncordon", node)
     print(f"a deleted pod, two drained nodes: {clients.requests} requests, the slowest after {clients.slowest:.2f} s")
     clients.check(1000)
+
+
+BROKEN = ("connection refused", "connection reset", "EOF")
+"""How a conversion fails that is under way in a killed pod, or sent to it before kube-proxy knows."""
+
+
+def test_a_killed_pod_fails_only_what_was_sent_to_it(cluster: Cluster, namespace: str, deployed: str) -> None:
+    """Requests would fail for longer than the cluster takes to notice, or in another way."""
+
+    def webhooks() -> list[dict[str, Any]]:
+        return cluster.pods(namespace, "app.kubernetes.io/component=webhook")
+
+    def restarts() -> int:
+        return sum(each["restartCount"] for pod in webhooks() for each in pod["status"]["containerStatuses"])
+
+    with busy(cluster.plane, PATH, BODIES, CLIENTS) as clients:
+        for number in range(KILLS):
+            cluster.kill(webhooks()[number % 2])
+            wait_for(lambda expected=number + 1: restarts() == expected, "the container does not start again")
+            rolled_out(cluster, namespace, deployed)
+            failed, asked = len(clients.failures), clients.requests
+            wait_for(lambda least=asked + 200: clients.requests > least, "clients do not go on")
+            assert len(clients.failures) == failed, clients.failures[failed:]
+    print(f"{KILLS} killed pods: {clients.requests} requests, {len(clients.failures)} failed")
+    assert [each for each in clients.failures if not any(why in each for why in BROKEN)] == []
