@@ -48,11 +48,6 @@ def expirable_versions(spec: Object) -> Iterator[Object]:
         yield from image_versions(image)
 
 
-def keeps_spec(new: Object, old: Object | None) -> bool:
-    """Return whether a request updates an object without a change of its spec: a migration, a label, a finalizer."""
-    return old is not None and spec_of(new) == spec_of(old)
-
-
 def workers(shoot: Object) -> Sequence[Object]:
     """Return the worker pools of a Shoot."""
     return (spec_of(shoot).get("provider") or {}).get("workers") or ()

@@ -1,11 +1,9 @@
 """The steps of CloudProfiles, NamespacedCloudProfiles and Shoots.
 
-The steps of CloudProfiles and NamespacedCloudProfiles, which read the users of a profile and then judge.
-
-The steps read live from the API server: a cache may not contain a Shoot that was admitted a moment ago, and the steps
-have to know whether a version is in use. An update that does not change the spec is admitted before anything is read,
-so migrations, finalizers and labels never depend on these reads. A SubjectAccessReview asks the API server whether
-the sender of a request holds a custom verb.
+Each step runs behind ``GuardedStep``, so its requests create an object or change a spec. The steps read live from the
+API server: a cache may not contain a Shoot that was admitted a moment ago, and the steps have to know whether a
+version is in use. They read the profiles of a Shoot with at most two GETs. A SubjectAccessReview asks the API server
+whether the sender of a request holds a custom verb.
 
 ``WarnOldClient`` warns clients of v1beta1 of parts of their edit that have no effect, and of its side effects. It
 refuses nothing. ``restow.cloudprofile.conversions`` decides what to warn of. The step has to see the object exactly as
@@ -15,11 +13,6 @@ the current classification instead of the one that was sent.
 
 ``RestoreHidden`` restores what an edit of a client of v1beta1 takes away without the client having seen it. It compares
 the profiles at the hub, after the step that restores a lost stash.
-
-The steps of Shoots fill in what a Shoot leaves open, then refuse invalid Shoots.
-
-The steps read the profiles of a Shoot from the API server each time: at most two GETs, and none if the spec does not
-change.
 """
 
 from __future__ import annotations
@@ -40,7 +33,6 @@ from restow.cloudprofile.objects import (
     ProfileReference,
     VersionKey,
     is_deleting,
-    keeps_spec,
     parent_of,
     profile_of,
     reference_to,
@@ -72,20 +64,22 @@ class SyncCapabilities:
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the patch."""
         new, old = request.object or {}, request.old_object
-        if keeps_spec(new, old):
-            return ALLOWED
         spec = await offload(request.size, in_step, spec_of(new), None if old is None else spec_of(old))
         return AdmissionResponse(patch=tuple(json_patch(new, {**new, "spec": spec})))
 
 
 @dataclass(frozen=True)
-class ValidateCloudProfile:
-    """A step that judges CloudProfiles."""
+class _ValidateProfile:
+    """A step that judges profiles of one kind."""
 
     cluster: Cluster
     graph: Graph
     now: Callable[[], datetime]
     responder: Responder
+
+
+class ValidateCloudProfile(_ValidateProfile):
+    """A step that judges CloudProfiles."""
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict.
@@ -95,8 +89,6 @@ class ValidateCloudProfile:
             ConversionError: a rule of the conversions fails on the profile.
         """
         new, old = request.object or {}, request.old_object
-        if keeps_spec(new, old):
-            return ALLOWED
         children: list[Object] = []
         shoots: list[Object] = []
         if old is not None and not is_deleting(new):
@@ -110,14 +102,8 @@ class ValidateCloudProfile:
         return self.responder.answer(request, found.findings, map(str, found.warnings))
 
 
-@dataclass(frozen=True)
-class ValidateNamespacedCloudProfile:
+class ValidateNamespacedCloudProfile(_ValidateProfile):
     """A step that judges NamespacedCloudProfiles, and checks that their author holds the custom verbs for a change."""
-
-    cluster: Cluster
-    graph: Graph
-    now: Callable[[], datetime]
-    responder: Responder
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict.
@@ -127,8 +113,6 @@ class ValidateNamespacedCloudProfile:
             ConversionError: a rule of the conversions fails on the profile.
         """
         new, old = request.object or {}, request.old_object
-        if keeps_spec(new, old):
-            return ALLOWED
         for verb in needed_verbs(new, old):
             held = await review_verb(self.cluster, request, verb)
             if not held.allowed:
@@ -177,7 +161,7 @@ class WarnOldClient:
             ConversionError: a rule fails on the old or the new object, or the family has no such version.
         """
         new, old = request.object or {}, request.old_object
-        if old is None or keeps_spec(new, old):
+        if old is None:
             return ALLOWED
         return warned(ALLOWED, await offload(request.size, edit_warnings, self.graph, old, new))
 
@@ -227,7 +211,7 @@ class CompleteShoot:
             KubeError: the API server refuses a request, or cannot be reached.
         """
         shoot, old = _placed(request, request.object or {}), request.old_object
-        if _is_settled(shoot, old):
+        if is_deleting(shoot):
             return ALLOWED
         profiles = await _profiles(self.cluster, shoot)
         completed = await offload(request.size, complete_shoot, shoot, old, profiles, self.now())
@@ -242,7 +226,7 @@ class SyncShootReference:
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the patch."""
         shoot, old = request.object or {}, request.old_object
-        if _is_settled(shoot, old):
+        if is_deleting(shoot):
             return ALLOWED
         if contradictions := disagreement_findings(shoot, old):
             return answer(request, contradictions)
@@ -268,7 +252,7 @@ class ValidateShoot:
             ValueError: a classification, time or version of a profile is malformed.
         """
         shoot, old = _placed(request, request.object or {}), request.old_object
-        if _is_settled(shoot, old):
+        if is_deleting(shoot):
             return ALLOWED
         now = self.now()
         profiles = await _profiles(self.cluster, shoot, *([] if old is None else [old]))
@@ -276,16 +260,11 @@ class ValidateShoot:
         found = (*wrong, *deleting_profile_findings(shoot, old, profiles))
         reference = profile_of(shoot)
         offer = profiles.offer(reference) if reference else None
-        return answer(request, found, () if offer is None else map(str, shoot_warnings(shoot, old, offer, now)))
+        return answer(request, found, () if offer is None else map(str, shoot_warnings(shoot, offer, now)))
 
 
 def _patched(shoot: Object, wanted: Object) -> AdmissionResponse:
     return AdmissionResponse(patch=tuple(json_patch(dict(shoot), dict(wanted))))
-
-
-def _is_settled(shoot: Object, old: Object | None) -> bool:
-    """Return whether there is nothing to decide: the spec does not change, or the Shoot is in deletion."""
-    return is_deleting(shoot) or keeps_spec(shoot, old)
 
 
 def _placed(request: AdmissionRequest, shoot: Object) -> dict[str, object]:

@@ -19,11 +19,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
-from typing import Any, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.findings import Remark, ValidationVerdict, ValidationWarning, invalid, verdict
-from restow.cloudprofile.objects import Object, VersionKey, is_deleting, keeps_spec, parent_of, spec_of
+from restow.cloudprofile.objects import Object, VersionKey, is_deleting, parent_of, spec_of
 from restow.cloudprofile.profiles import protection, requirements
 from restow.cloudprofile.profiles.inheritance import check_against_parent
 from restow.cloudprofile.validation.profiles import (
@@ -37,12 +37,15 @@ from restow.cloudprofile.validation.profiles import (
 _P = ParamSpec("_P")
 
 
-def _judged(rules: Callable[_P, Iterator[Remark]]) -> Callable[_P, ValidationVerdict]:
-    """Return a function that collects the remarks of rules, each once."""
+def _judged(
+    rules: Callable[Concatenate[Object, Object | None, _P], Iterator[Remark]],
+) -> Callable[Concatenate[Object, Object | None, _P], ValidationVerdict]:
+    """Return a function that collects the remarks of rules about a change of the spec, each once."""
 
     @functools.wraps(rules)
-    def judged(*args: _P.args, **kwargs: _P.kwargs) -> ValidationVerdict:
-        return verdict(dict.fromkeys(rules(*args, **kwargs)))
+    def judged(new: Object, old: Object | None, /, *args: _P.args, **kwargs: _P.kwargs) -> ValidationVerdict:
+        keeps_spec = old is not None and spec_of(new) == spec_of(old)
+        return verdict(() if keeps_spec else dict.fromkeys(rules(new, old, *args, **kwargs)))
 
     return judged
 
@@ -68,8 +71,6 @@ def judge(
         unclassified: versions of ``new`` whose stage ``supported`` its author did not write
             (``restow.cloudprofile.conversions.oldclients``).
     """
-    if keeps_spec(new, old):
-        return
     spec = defaulted(spec_of(new))
     profile = {**new, "spec": spec}
     tolerated = set(missing_sections(spec))
@@ -111,8 +112,6 @@ def judge_namespaced(
         now: the time.
         unclassified: versions of the parent whose stage ``supported`` its author did not write.
     """
-    if keeps_spec(new, old):
-        return
     static = [*(validate_namespaced(new) if old is None else validate_namespaced_update(new, old))]
     if not spec_of(new).get("parent"):
         yield ValidationWarning(

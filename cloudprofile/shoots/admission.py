@@ -1,7 +1,6 @@
 """Admission for a Shoot: fill in its open fields, refuse an invalid one, warn of versions that end. Pure.
 
-Every step ignores an update that does not change the spec: a storage migration is not refused, gets no warnings and no
-defaults. A Shoot in deletion is admitted unchanged.
+The functions are asked about requests that change the spec of a Shoot that is not in deletion.
 
 Versioning policy: a deprecated version still works, and its owner gets a warning with its end.
 """
@@ -18,8 +17,6 @@ from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
     by_version,
-    is_deleting,
-    keeps_spec,
     kubernetes_version_of,
     kubernetes_versions,
     machine_image_of,
@@ -47,8 +44,6 @@ def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, n
     ``shoot_findings`` to refuse. This function reads the field of v1beta1 and never fills it in: see
     ``sync_reference``.
     """
-    if keeps_spec(shoot, old):
-        return DefaultedShoot(dict(shoot))
     contradictions = disagreement_findings(shoot, old)
     if contradictions:
         return DefaultedShoot(dict(shoot), contradictions)
@@ -73,8 +68,6 @@ def shoot_findings(
     If the profile does not exist, or the Shoot may not move to it, only that is returned: all other findings would
     mislead.
     """
-    if keeps_spec(shoot, old) or is_deleting(shoot):
-        return ()
     if found := reference_findings(shoot):
         return found
     reference = profile_of(shoot)
@@ -99,21 +92,14 @@ def _strategy_findings(shoot: Object, old: Object | None) -> Iterator[Validation
             )
 
 
-def shoot_warnings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationWarning, ...]:
-    """Return the warnings about a Shoot.
+def shoot_warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:
+    """Yield the warnings about the versions of a Shoot.
 
     Args:
         shoot: as requested, defaulted.
-        old: the Shoot before an update, None on create.
         offer: the CloudProfile spec that applies to it.
         now: the time for which versions are classified.
     """
-    if is_deleting(shoot) or keeps_spec(shoot, old):
-        return ()
-    return tuple(_warnings(shoot, offer, now))
-
-
-def _warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:
     listed = by_version(kubernetes_versions(offer))
     places = [("spec", spec_of(shoot)), *((path, worker) for path, worker, _ in placed_workers(shoot, None))]
     for path, place in places:

@@ -27,7 +27,6 @@ from restow.cloudprofile.findings import ValidationFinding, invalid
 from restow.cloudprofile.objects import (
     Object,
     image_versions,
-    is_deleting,
     kubernetes_versions,
     machine_image_of,
     machine_images,
@@ -77,10 +76,7 @@ def default_shoot(shoot: Object, old: Object | None, offer: Object, now: datetim
     if workers(shoot):
         filled = []
         for path, worker, had in placed_workers(shoot, old):
-            new = defaulting.kubelet(worker, path)
-            if not is_deleting(shoot):
-                new = defaulting.machine(new, had, path)
-            filled.append(new)
+            filled.append(defaulting.machine(defaulting.kubelet(worker, path), had, path))
         spec["provider"] = {**spec["provider"], "workers": filled}
     return DefaultedShoot({**shoot, "spec": spec}, tuple(defaulting.findings))
 

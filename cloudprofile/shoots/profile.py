@@ -81,10 +81,8 @@ class ShootProfiles:
 def sync_reference(shoot: Object, old: Object | None) -> dict[str, Any]:
     """Return a Shoot of v1beta1 with the two fields of its profile defaulted from each other.
 
-    ``old`` is the Shoot before an update, None on create. A Shoot in deletion does not change.
+    ``old`` is the Shoot before an update, None on create.
     """
-    if is_deleting(shoot):
-        return dict(shoot)
     spec = dict(spec_of(shoot))
     reference, name = dict(spec.get("cloudProfile") or {}), spec.get("cloudProfileName")
     line = _kubernetes_line(spec)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,28 +72,6 @@ def refusals(new: dict[str, Any], old: dict[str, Any] | None, spec: dict[str, An
 def test_a_good_shoot_is_admitted() -> None:
     """A good Shoot would be refused, which all tests of refusals would overlook."""
     assert refusals(shoot("1.31.2", worker(image=on("1.0.0"))), None, offer()) == []
-
-
-def test_an_update_without_a_change_is_always_admitted() -> None:
-    """Today's rules would refuse a storage migration of older objects (Design 7)."""
-    broken = shoot("1.30.3", worker(image=on("0.9.0", "gone"), kubernetes={"version": "1.2.3"}, minimum=99))
-    broken["spec"]["cloudProfile"]["name"] = "gone"
-    assert refusals(broken, copy.deepcopy(broken), offer(limits={"maxNodesTotal": 1})) == []
-    done = complete_shoot(broken, copy.deepcopy(broken), profiles(offer()), NOW)
-    assert done.shoot == broken and done.findings == ()
-
-
-def test_an_update_without_a_change_is_not_filled_in() -> None:
-    """A storage migration would add new defaults to the specs of all objects."""
-    bare = shoot("1.31.2", {"name": "w", "machine": {"type": "m1"}})
-    assert complete_shoot(bare, copy.deepcopy(bare), profiles(offer()), NOW).shoot == bare
-
-
-def test_a_shoot_in_deletion_is_admitted() -> None:
-    """A Shoot whose finalizer could not be removed would stay for ever."""
-    deleting = shoot("9.9.9")
-    deleting["metadata"]["deletionTimestamp"] = PAST
-    assert refusals(deleting, shoot(), offer()) == []
 
 
 @pytest.mark.parametrize(
@@ -340,14 +317,6 @@ def test_a_pool_keeps_its_way_of_updating() -> None:
     assert refusals(shoot("1.31.2", manual), shoot("1.31.2", in_place), spec) == []
     other = {**in_place, "name": "other"}
     assert refusals(shoot("1.31.2", rolling, other), shoot("1.31.2", rolling), spec) == []
-
-
-def test_a_shoot_in_deletion_gets_no_image() -> None:
-    """A Shoot in deletion would be refused because its profile has no images."""
-    deleting = shoot("1.31.2", worker())
-    deleting["metadata"]["deletionTimestamp"] = PAST
-    done = complete_shoot(deleting, shoot("1.31.2"), profiles(offer(machineImages=[])), NOW)
-    assert done.findings == () and done.shoot["spec"] == deleting["spec"]
 
 
 def test_the_hub_version_gets_no_deprecated_field() -> None:

@@ -143,13 +143,6 @@ def test_a_moved_reference_takes_the_old_name_along() -> None:
     assert "cloudProfileName" not in sync_reference(new, old)["spec"]
 
 
-def test_a_shoot_in_deletion_is_left_alone() -> None:
-    """A Shoot in deletion would be refused or changed."""
-    deleting = shoot(cloudProfileName="p")
-    deleting["metadata"]["deletionTimestamp"] = "2025-01-15T12:00:00Z"
-    assert sync_reference(deleting, None) == deleting
-
-
 def test_a_reference_without_a_name_is_none() -> None:
     """An empty reference would be looked up as a profile with an empty name."""
     (found,) = reference_findings(shoot(cloudProfile={"kind": "CloudProfile"}))
