@@ -34,7 +34,7 @@ from restow.cloudprofile.shoots.profile import (
 )
 from restow.cloudprofile.shoots.versions import skew_findings, version_findings
 from restow.cloudprofile.shoots.window import window_findings
-from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, expiration_in, stages
 
 
 def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, now: datetime) -> DefaultedShoot:
@@ -93,13 +93,7 @@ def _strategy_findings(shoot: Object, old: Object | None) -> Iterator[Validation
 
 
 def shoot_warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:
-    """Yield the warnings about the versions of a Shoot.
-
-    Args:
-        shoot: as requested, defaulted.
-        offer: the CloudProfile spec that applies to it.
-        now: the time for which versions are classified.
-    """
+    """Yield the warnings about the versions of a Shoot."""
     listed = by_version(kubernetes_versions(offer))
     places = [("spec", spec_of(shoot)), *((path, worker) for path, worker, _ in placed_workers(shoot, None))]
     for path, place in places:
@@ -117,8 +111,8 @@ def _about(path: str, what: str, version: Object | None, now: datetime) -> Itera
     if version is None or classification is None:
         return
     if classification == Classification.DEPRECATED:
-        ends = [stage.start for stage in stages(version) if stage.classification == Classification.EXPIRED]
-        end = f" and expires {json.dumps(ends[0].isoformat())}" if ends and ends[0] else ""
+        ends = expiration_in(stages(version))
+        end = f" and expires {json.dumps(ends.start.isoformat())}" if ends and ends.start else ""
         yield ValidationWarning(path, f"{what} is deprecated{end}")
     elif classification == Classification.EXPIRED:
         yield ValidationWarning(path, f"{what} has expired and is updated in the next maintenance")

@@ -19,7 +19,7 @@ A new object may not refer to a profile in deletion. Such a profile stays as lon
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,6 @@ from restow.cloudprofile.objects import (
     is_deleting,
     parent_of,
     profile_of,
-    reference_to,
     spec_of,
     workers,
 )
@@ -51,12 +50,6 @@ class ShootProfiles:
     """
 
     objects: Mapping[ProfileReference, Object]
-
-    @classmethod
-    def of(cls, cloud_profiles: Iterable[Object] = (), namespaced: Iterable[Object] = ()) -> ShootProfiles:
-        """Return the profiles in two lists of objects."""
-        objects = {reference_to(CLOUD_PROFILE, profile): profile for profile in cloud_profiles}
-        return cls(objects | {reference_to(NAMESPACED_CLOUD_PROFILE, profile): profile for profile in namespaced})
 
     def offer(self, reference: ProfileReference) -> Object | None:
         """Return the CloudProfile spec that applies to Shoots with this profile, None if it does not exist."""

@@ -14,6 +14,7 @@ from restow.cloudprofile.shoots.defaulting import default_kubernetes_version
 from restow.cloudprofile.shoots.profile import ShootProfiles
 from restow.cloudprofile.shoots.versions import kubernetes_findings, skew_findings
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
+from tests.cloudprofile.manifests import shoot_profiles
 
 NOW = datetime(2025, 1, 15, 12, tzinfo=UTC)
 PAST, FUTURE = "2025-01-14T12:00:00Z", "2025-01-16T12:00:00Z"
@@ -44,7 +45,7 @@ def offer(*images: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def profiles(spec: dict[str, Any]) -> ShootProfiles:
     """Return the one profile ``p``."""
-    return ShootProfiles.of([{"metadata": {"name": "p"}, "spec": spec}])
+    return shoot_profiles([{"metadata": {"name": "p"}, "spec": spec}])
 
 
 def worker(name: str = "w", image: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
