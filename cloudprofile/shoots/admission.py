@@ -81,15 +81,39 @@ def shoot_findings(
 
 
 def _strategy_findings(shoot: Object, old: Object | None) -> Iterator[ValidationFinding]:
-    """Yield a finding for each worker pool that begins, or ceases, to update its machines in place."""
+    """Yield a finding for each worker pool that begins, or ceases, to update its machines in place.
+
+    Another one for each part of the machines that cannot be updated in place.
+    """
     for path, worker, before in placed_workers(shoot, old):
-        if before is not None and is_in_place(worker) != is_in_place(before):
+        if before is None:
+            continue
+        if is_in_place(worker) and worker.get("updateStrategy") == before.get("updateStrategy"):
+            yield from _replaced_machines(worker, before, path)
+        if is_in_place(worker) != is_in_place(before):
             yield invalid(
                 f"{path}.updateStrategy",
                 "a worker pool cannot change between AutoRollingUpdate and AutoInPlaceUpdate or ManualInPlaceUpdate: "
                 "add another pool",
                 worker.get("updateStrategy"),
             )
+
+
+def _replaced_machines(worker: Object, before: Object, path: str) -> Iterator[ValidationFinding]:
+    """Yield a finding for each part of a pool that only other machines can have; Gardener's rules."""
+    machine, had = worker.get("machine") or {}, before.get("machine") or {}
+    runtime, had_runtime = worker.get("cri"), before.get("cri")
+    image, had_image = machine_image_of(worker), machine_image_of(before)
+    changed = {
+        "machine.type": machine.get("type") != had.get("type"),
+        "machine.image.name": image and had_image and image.get("name") != had_image.get("name"),
+        "cri.name": runtime and had_runtime and runtime.get("name") != had_runtime.get("name"),
+        "volume": (worker.get("volume") or {}) != (before.get("volume") or {}),
+    }
+    for field, is_changed in changed.items():
+        if is_changed:
+            detail = "cannot change in a worker pool whose machines are updated in place: add another pool"
+            yield invalid(f"{path}.{field}", detail)
 
 
 def shoot_warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:

@@ -320,6 +320,28 @@ def test_a_pool_keeps_its_way_of_updating() -> None:
     assert refusals(shoot("1.31.2", rolling, other), shoot("1.31.2", rolling), spec) == []
 
 
+def test_a_pool_that_is_updated_in_place_keeps_its_machines() -> None:
+    """A Shoot would be stuck: machines cannot change their type, image, runtime or disk in place."""
+    image = image_version("1.0.0", inPlaceUpdates={"supported": True})
+    spec = offer(machineImages=[{"name": name, "versions": [image]} for name in ("img", "other")])
+    spec["machineTypes"] = [{**spec["machineTypes"][0], "name": name} for name in ("m1", "m2")]
+    spec["volumeTypes"] = [{"name": "fast", "class": "standard"}]
+    old = worker(image=on("1.0.0"), cri={"name": "containerd"}, updateStrategy="AutoInPlaceUpdate")
+    changes = {
+        "machine.type": {"machine": {**old["machine"], "type": "m2"}},
+        "volume": {"volume": {"type": "fast", "size": "50Gi"}},
+        "machine.image.name": {"machine": {**old["machine"], "image": on("1.0.0", "other")}},
+        "cri.name": {"cri": {"name": "docker"}},
+    }
+    for field, change in changes.items():
+        found = refusals(shoot("1.31.2", {**old, **change}), shoot("1.31.2", old), spec)
+        assert ("Invalid", f"spec.provider.workers[0].{field}") in found, field
+    manual = {**old, "updateStrategy": "ManualInPlaceUpdate", **changes["volume"]}
+    assert refusals(shoot("1.31.2", manual), shoot("1.31.2", old), spec) == []
+    rolling = {**old, "updateStrategy": "AutoRollingUpdate"}
+    assert refusals(shoot("1.31.2", {**rolling, **changes["volume"]}), shoot("1.31.2", rolling), spec) == []
+
+
 def test_the_hub_version_gets_no_deprecated_field() -> None:
     """v1beta2 does not have the field, so the server would prune it or strict clients would refuse it."""
     new = shoot("1.31.2")
