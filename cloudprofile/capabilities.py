@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from restow.cloudprofile.objects import Object, image_versions, machine_images
+from restow.cloudprofile.objects import Object, machine_images, with_versions
 
 ARCHITECTURE = "architecture"
 AMD64 = "amd64"
@@ -167,14 +167,7 @@ def _with_parts(
     spec: Object, change_version: Callable[[Object], Object], change_machine_type: Callable[[Object], Object]
 ) -> dict[str, Any]:
     """Return the spec with all its image versions and machine types changed."""
-    changed = dict(spec)
-    if images := machine_images(spec):
-        changed["machineImages"] = [
-            {**image, "versions": [change_version(version) for version in image_versions(image)]}
-            if image.get("versions")
-            else image
-            for image in images
-        ]
+    changed = with_versions(spec, lambda key, version: change_version(version) if key[0] else version)
     if machine_types := spec.get("machineTypes"):
         changed["machineTypes"] = [change_machine_type(machine_type) for machine_type in machine_types]
     return changed
@@ -186,22 +179,17 @@ _UPDATE_STRATEGY = "major"
 
 def defaulted(spec: Object) -> dict[str, Any]:
     """Return a CloudProfile's spec with the defaults filled in."""
-    filled = dict(spec)
     capabilities = bool(definitions_of(spec))
-    if images := machine_images(spec):
-        filled["machineImages"] = [_defaulted_image(image, capabilities=capabilities) for image in images]
-    if machine_types := spec.get("machineTypes"):
-        architecture = {} if capabilities else {"architecture": AMD64}
-        filled["machineTypes"] = [_with(item, {"usable": True, **architecture}) for item in machine_types]
+    of_type = {"usable": True} | ({} if capabilities else {ARCHITECTURE: AMD64})
+    filled = _with_parts(
+        spec,
+        lambda version: defaulted_image_version(version, capabilities=capabilities),
+        lambda machine_type: _with(machine_type, of_type),
+    )
+    if images := machine_images(filled):
+        filled["machineImages"] = [_with(image, {"updateStrategy": _UPDATE_STRATEGY}) for image in images]
     if volume_types := spec.get("volumeTypes"):
         filled["volumeTypes"] = [_with(item, {"usable": True}) for item in volume_types]
-    return filled
-
-
-def _defaulted_image(image: Object, *, capabilities: bool) -> dict[str, Any]:
-    filled = _with(image, {"updateStrategy": _UPDATE_STRATEGY})
-    if versions := image_versions(image):
-        filled["versions"] = [defaulted_image_version(version, capabilities=capabilities) for version in versions]
     return filled
 
 

@@ -23,11 +23,6 @@ class FindingType(StrEnum):
     DUPLICATE = "Duplicate"
     FORBIDDEN = "Forbidden"
 
-    @property
-    def cause(self) -> str:
-        """The ``reason`` of a cause in a v1.Status, ``FieldValueRequired`` for instance."""
-        return f"FieldValue{self.value}"
-
 
 _PLACE = "\0"
 

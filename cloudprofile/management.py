@@ -27,7 +27,6 @@ stages in the same change. Managing the result again at the same time changes no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -46,19 +45,22 @@ from restow.cloudprofile.objects import (
     versions_by_key,
     with_versions,
 )
-from restow.cloudprofile.profiles.rendering import written_stages
-from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time, whole_seconds
+from restow.cloudprofile.versions.lifecycle import (
+    Classification,
+    classification_at,
+    parse_time,
+    whole_seconds,
+    written_stages,
+)
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 from restow.conversion.manifests import read
+from restow.conversion.rules.standard import numbertexts
 from restow.crds.documents import NotYaml
 
 _KIND = "ControllerManagerConfiguration"
 _OTHERS = {"namespacedCloudProfile", "controllerDeployment", "controllerRegistration"}
 _NOT_OURS = {"concurrentSyncs", "monitorPeriod"}
 _ALIKE = 0.8  # of 1, which accepts "controller", "cloudProfiles", "cloudprofile"
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_LONGEST = (2**63 - 1) / 1e9  # seconds: Go counts nanoseconds in 64 bits
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|us|µs|ns|m|s)")
 
 
 class InvalidConfiguration(ValueError):
@@ -73,13 +75,10 @@ def parse_duration(text: object) -> timedelta:
     """
     if isinstance(text, timedelta):
         return text
-    parts = _PART.findall(text) if isinstance(text, str) else []
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError("must be a duration like 720h or 1h30m")
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if seconds > _LONGEST:
+    nanoseconds = numbertexts.parse_duration(text) if isinstance(text, str) else None
+    if nanoseconds is None or nanoseconds < 0:
         raise ValueError("must be a duration like 720h or 1h30m, of at most 2562047h")
-    return timedelta(seconds=seconds)
+    return timedelta(microseconds=nanoseconds / 1000)
 
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]

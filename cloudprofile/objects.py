@@ -4,14 +4,11 @@ The spec and everything below it may be missing or null; the accessors return em
 ``cloudProfile`` wins over the deprecated ``cloudProfileName``, which always names a CloudProfile; an empty kind means
 CloudProfile (GEP-25, "Adjusting Shoots cloudProfileName field"). A NamespacedCloudProfile is looked up in the Shoot's
 own namespace.
-
-``merge_patch`` is the JSON merge patch (RFC 7386) between two objects. It replaces whole lists. It cannot distinguish a
-null in the target from a removed field; objects of the family have no nulls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -46,11 +43,6 @@ def expirable_versions(spec: Object) -> Iterator[Object]:
     yield from kubernetes_versions(spec)
     for image in machine_images(spec):
         yield from image_versions(image)
-
-
-def keeps_spec(new: Object, old: Object | None) -> bool:
-    """Return whether a request updates an object without a change of its spec: a migration, a label, a finalizer."""
-    return old is not None and spec_of(new) == spec_of(old)
 
 
 def workers(shoot: Object) -> Sequence[Object]:
@@ -155,6 +147,15 @@ def is_deleting(obj: Object) -> bool:
     return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
 
 
+def with_condition(conditions: Iterable[Object], says: Object, at: str) -> list[Object]:
+    """Return conditions with one of them, by its type, brought up to date; ``at`` is when its status changes."""
+    listed = list(conditions)
+    known = next((each for each in listed if each.get("type") == says["type"]), None)
+    since = {} if known and known.get("status") == says["status"] else {"lastTransitionTime": at}
+    changed = {**(known or {}), **says, **since}
+    return [changed if each is known else each for each in listed] + ([] if known else [changed])
+
+
 CLOUD_PROFILE = "CloudProfile"
 NAMESPACED_CLOUD_PROFILE = "NamespacedCloudProfile"
 
@@ -229,19 +230,6 @@ def resource_of(kind: str) -> Resource:
         KeyError: the kind is not part of the family.
     """
     return _RESOURCES[kind]
-
-
-def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that turns ``before`` into ``after``; empty if they are equal."""
-    patch: dict[str, Any] = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        had = before.get(name)
-        if isinstance(value, Mapping) and isinstance(had, Mapping):
-            if inner := merge_patch(had, value):
-                patch[name] = inner
-        elif name not in before or had != value:
-            patch[name] = value
-    return patch
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Live queries to the API server for a profile, its children and its Shoots, for which a cache may be too old.
 
-The server selects the objects, and lists are read in pages. Only the fields that the rules need are kept.
+The server selects the objects, and lists are read in pages. Only the fields that the rules need are kept. Each query
+raises KubeError if the API server refuses a request or cannot be reached.
 """
 
 from __future__ import annotations
@@ -69,9 +70,6 @@ async def find_profile(cluster: Cluster, reference: ProfileReference) -> Object 
     """Return a profile, read from the API server, or None if it does not exist.
 
     A reference of another kind, or with a name that no object can have, refers to nothing and costs no request.
-
-    Raises:
-        KubeError: the API server refuses a request, or cannot be reached.
     """
     if reference.kind not in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE} or subdomain_fault(reference.name):
         return None
@@ -92,9 +90,6 @@ async def children_of(cluster: Cluster, parent: str) -> list[Object]:
     The API server cannot list specs alone. But the CRD declares the spec as a column, and a list as a table contains
     that column as JSON. So the server sends a kilobyte of each object instead of half a megabyte. If the server has
     another CRD without the column, the whole objects are read.
-
-    Raises:
-        KubeError: the API server refuses a request, or cannot be reached.
     """
     selector = _selector({"spec.parent.name": parent})
     found: list[Object] = []
@@ -126,11 +121,7 @@ def read_specs(table: Table[NamedObject], parent: str) -> list[Object] | None:
 
 
 async def shoots_of(cluster: Cluster, reference: ProfileReference) -> list[Object]:
-    """List the Shoots that use a profile, with their versions and worker pools.
-
-    Raises:
-        KubeError: the API server refuses a request, or cannot be reached.
-    """
+    """List the Shoots that use a profile, with their versions and worker pools."""
     fields = {"spec.cloudProfile.name": reference.name, "spec.cloudProfile.kind": reference.kind}
     return await _list_shoots(cluster, fields, reference.namespace or None)
 
@@ -139,9 +130,6 @@ async def shoots_of_family(cluster: Cluster, parent: str, children: Iterable[Obj
     """List the Shoots that use a CloudProfile and, if it has children, those of all NamespacedCloudProfiles.
 
     There may be a thousand children, so one list for all of them replaces one list for each.
-
-    Raises:
-        KubeError: the API server refuses a request, or cannot be reached.
     """
     found = await shoots_of(cluster, ProfileReference(CLOUD_PROFILE, parent))
     if any(True for _ in children):

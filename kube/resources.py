@@ -22,6 +22,7 @@ __all__ = [
     "SUBJECT_ACCESS_REVIEWS",
     "Object",
     "Resource",
+    "merge_patch",
     "qualified_name",
 ]
 
@@ -89,3 +90,18 @@ SECRETS = Resource("", "v1", "secrets", namespaced=True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
 SELF_SUBJECT_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
 SUBJECT_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch (RFC 7386) that turns an object without nulls into another; empty if they are equal.
+
+    It replaces whole lists, and cannot distinguish a null in ``after`` from a removed field.
+    """
+    gone = {name: None for name in before if name not in after}
+    return gone | {
+        name: merge_patch(before[name], value)
+        if isinstance(value, Mapping) and isinstance(before.get(name), Mapping)
+        else value
+        for name, value in after.items()
+        if name not in before or before[name] != value
+    }

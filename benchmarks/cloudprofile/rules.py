@@ -111,7 +111,7 @@ async def measure_rates(port: int, sizes: Sizes, requests: int) -> list[Rates]:
         offered = offering(profiles)
         found = shoot_findings(one, None, offered, now)
         assert not found, found
-        shoot_warnings(one, None, offered.offer(reference) or {}, now)
+        list(shoot_warnings(one, offered.offer(reference) or {}, now))
 
     cells: tuple[tuple[str, str, Json, int, int, Callable[[], Any]], ...] = (
         (

@@ -1,22 +1,20 @@
 """The guard around every step, and the answers to requests.
 
-The answers give the verdicts of the rules, without the names of other users' objects. A refusal names the object, and
-each field with its rule, as the API server's own validation does (422). If the object is valid by itself and another
-object forbids it, the code is 403, as from Gardener's admission plugins. Warnings are shortened as an API server does
-it: a warning is cut at 256 characters once all warnings together exceed 4 KiB.
+A refusal names the object, and each field with its rule, as the API server's own validation does (422). If the object
+is valid by itself and another object forbids it, the code is 403, as from Gardener's admission plugins. Warnings are
+shortened as an API server does it: a warning is cut at 256 characters once all warnings together exceed 4 KiB.
 
 Without client certificates anyone who reaches the port can send a review of a request that was never made, in any
 user's name. So a refusal gives only the number of the objects that block it; the operator's log has their names. With
 client certificates only the API server can send reviews, and its client gets the names.
 
-The guard admits only its own kind, checks the shape first, and fails closed. The guard admits an update that does not
-change the spec (a migration, a label) before the step decides. For all other requests it checks the shape before the
-rules run. Mutating admission runs before the API server's own validation, so a step may get any JSON: a version that
-YAML reads as a number, a string instead of a list. A finding names the field and the type, as the server's own error
-does. So a rule may read every field that the schema declares, and no other. Values of a wrong type in the stored
-object, from a time when no schema declared their fields, count as missing, so that an update can correct them. The
-guard also limits the length of lists, because the time of some rules grows faster than the list. It refuses an object
-that is nested more deeply than any schema, because the operator could not list its kind any more.
+The guard admits an update that does not change the spec (a migration, a label) before the step decides, and fails
+closed. For all other requests it checks the shape before the rules run. Mutating admission runs before the API server's
+own validation, so a step may get any JSON; a finding names the field and the type, as the server's own error does. So a
+rule may read every field that the schema declares, and no other. Values of a wrong type in the stored object, from a
+time when no schema declared their fields, count as missing, so that an update can correct them. The guard also limits
+the length of lists, because the time of some rules grows faster than the list. It refuses an object that is nested more
+deeply than any schema, because the operator could not list its kind any more.
 """
 
 from __future__ import annotations

@@ -1,25 +1,15 @@
 """The steps of CloudProfiles, NamespacedCloudProfiles and Shoots.
 
-The steps of CloudProfiles and NamespacedCloudProfiles, which read the users of a profile and then judge.
+Each step runs behind ``GuardedStep``, so its requests create an object or change a spec. The steps read live from the
+API server: a cache may not contain a Shoot that was admitted a moment ago, and the steps have to know whether a
+version is in use. They read the profiles of a Shoot with at most two GETs. A SubjectAccessReview asks the API server
+whether the sender of a request holds a custom verb. A step raises KubeError if the API server refuses a request or
+cannot be reached, and ConversionError if a rule of the conversions fails on a profile; the guard answers for it.
 
-The steps read live from the API server: a cache may not contain a Shoot that was admitted a moment ago, and the steps
-have to know whether a version is in use. An update that does not change the spec is admitted before anything is read,
-so migrations, finalizers and labels never depend on these reads. A SubjectAccessReview asks the API server whether
-the sender of a request holds a custom verb.
-
-``WarnOldClient`` warns clients of v1beta1 of parts of their edit that have no effect, and of its side effects. It
-refuses nothing. ``restow.cloudprofile.conversions`` decides what to warn of. The step has to see the object exactly as
-the client wrote it. So it is registered at v1beta1 alone (matchPolicy Exact), and before the other mutating steps:
-once one of them patches the object, the API server has converted the object to the hub and back, and the object shows
-the current classification instead of the one that was sent.
-
-``RestoreHidden`` restores what an edit of a client of v1beta1 takes away without the client having seen it. It compares
-the profiles at the hub, after the step that restores a lost stash.
-
-The steps of Shoots fill in what a Shoot leaves open, then refuse invalid Shoots.
-
-The steps read the profiles of a Shoot from the API server each time: at most two GETs, and none if the spec does not
-change.
+``restow.cloudprofile.conversions`` decides what clients of v1beta1 are warned of, and what stays of what they remove.
+``WarnOldClient`` has to see the object exactly as the client wrote it. So it is registered at v1beta1 alone
+(matchPolicy Exact), and before the other mutating steps: once one of them patches the object, the API server has
+converted it to the hub and back. ``RestoreHidden`` compares the profiles at the hub, after a lost stash is restored.
 """
 
 from __future__ import annotations
@@ -40,7 +30,6 @@ from restow.cloudprofile.objects import (
     ProfileReference,
     VersionKey,
     is_deleting,
-    keeps_spec,
     parent_of,
     profile_of,
     reference_to,
@@ -66,37 +55,29 @@ from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 
 
-class SyncCapabilities:
-    """A step that keeps the capabilities and architecture fields of CloudProfiles consistent, as Gardener does."""
-
-    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the patch."""
-        new, old = request.object or {}, request.old_object
-        if keeps_spec(new, old):
-            return ALLOWED
-        spec = await offload(request.size, in_step, spec_of(new), None if old is None else spec_of(old))
-        return AdmissionResponse(patch=tuple(json_patch(new, {**new, "spec": spec})))
+async def sync_capabilities(request: AdmissionRequest, /) -> AdmissionResponse:
+    """Keep the capabilities and architecture fields of a CloudProfile consistent, as Gardener does."""
+    new, old = request.object or {}, request.old_object
+    spec = await offload(request.size, in_step, spec_of(new), None if old is None else spec_of(old))
+    return _patched(new, {**new, "spec": spec})
 
 
 @dataclass(frozen=True)
-class ValidateCloudProfile:
-    """A step that judges CloudProfiles."""
+class _ValidateProfile:
+    """A step that judges profiles of one kind."""
 
     cluster: Cluster
     graph: Graph
     now: Callable[[], datetime]
     responder: Responder
 
-    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the verdict.
 
-        Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
-            ConversionError: a rule of the conversions fails on the profile.
-        """
+class ValidateCloudProfile(_ValidateProfile):
+    """A step that judges CloudProfiles."""
+
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
+        """Return the verdict."""
         new, old = request.object or {}, request.old_object
-        if keeps_spec(new, old):
-            return ALLOWED
         children: list[Object] = []
         shoots: list[Object] = []
         if old is not None and not is_deleting(new):
@@ -110,25 +91,12 @@ class ValidateCloudProfile:
         return self.responder.answer(request, found.findings, map(str, found.warnings))
 
 
-@dataclass(frozen=True)
-class ValidateNamespacedCloudProfile:
+class ValidateNamespacedCloudProfile(_ValidateProfile):
     """A step that judges NamespacedCloudProfiles, and checks that their author holds the custom verbs for a change."""
 
-    cluster: Cluster
-    graph: Graph
-    now: Callable[[], datetime]
-    responder: Responder
-
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the verdict.
-
-        Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
-            ConversionError: a rule of the conversions fails on the profile.
-        """
+        """Return the verdict."""
         new, old = request.object or {}, request.old_object
-        if keeps_spec(new, old):
-            return ALLOWED
         for verb in needed_verbs(new, old):
             held = await review_verb(self.cluster, request, verb)
             if not held.allowed:
@@ -147,11 +115,7 @@ class ValidateNamespacedCloudProfile:
 
 
 async def review_verb(cluster: Cluster, request: AdmissionRequest, verb: str) -> AdmissionResponse:
-    """Refuse a request whose user does not hold a verb.
-
-    Raises:
-        KubeError: the API server refuses a request, or cannot be reached.
-    """
+    """Refuse a request whose user does not hold a verb."""
     resource = NAMESPACED_CLOUD_PROFILES
     if await holds(cluster, request.user_info, verb, resource, request.name, request.namespace):
         return ALLOWED
@@ -171,13 +135,9 @@ class WarnOldClient:
     graph: Graph
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the warnings.
-
-        Raises:
-            ConversionError: a rule fails on the old or the new object, or the family has no such version.
-        """
+        """Return the warnings."""
         new, old = request.object or {}, request.old_object
-        if old is None or keeps_spec(new, old):
+        if old is None:
             return ALLOWED
         return warned(ALLOWED, await offload(request.size, edit_warnings, self.graph, old, new))
 
@@ -193,11 +153,7 @@ class RestoreHidden:
     now: Callable[[], datetime]
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the patch.
-
-        Raises:
-            ConversionError: the family has no such version.
-        """
+        """Return the patch."""
         asked = request.request_kind or request.kind
         if request.old_object is None or asked == request.kind:
             return ALLOWED
@@ -221,13 +177,9 @@ class CompleteShoot:
     now: Callable[[], datetime]
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the patch.
-
-        Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
-        """
+        """Return the patch."""
         shoot, old = _placed(request, request.object or {}), request.old_object
-        if _is_settled(shoot, old):
+        if is_deleting(shoot):
             return ALLOWED
         profiles = await _profiles(self.cluster, shoot)
         completed = await offload(request.size, complete_shoot, shoot, old, profiles, self.now())
@@ -236,21 +188,18 @@ class CompleteShoot:
         return await offload(request.size, _patched, shoot, completed.shoot)
 
 
-class SyncShootReference:
-    """A step at v1beta1 that defaults ``cloudProfile`` and the deprecated ``cloudProfileName`` from each other."""
-
-    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the patch."""
-        shoot, old = request.object or {}, request.old_object
-        if _is_settled(shoot, old):
-            return ALLOWED
-        if contradictions := disagreement_findings(shoot, old):
-            return answer(request, contradictions)
-        synced = sync_reference(shoot, old)
-        # Only a client of v1beta1 sends the name, and conversion turns a name without a reference into one.
-        if not synced["spec"].get("cloudProfile") and (found := name_findings(synced["spec"])):
-            return answer(request, found)
-        return await offload(request.size, _patched, shoot, synced)
+async def sync_shoot_reference(request: AdmissionRequest, /) -> AdmissionResponse:
+    """Default a Shoot's ``cloudProfile`` and the deprecated ``cloudProfileName`` from each other, at v1beta1."""
+    shoot, old = request.object or {}, request.old_object
+    if is_deleting(shoot):
+        return ALLOWED
+    if contradictions := disagreement_findings(shoot, old):
+        return answer(request, contradictions)
+    synced = sync_reference(shoot, old)
+    # Only a client of v1beta1 sends the name, and conversion turns a name without a reference into one.
+    if not synced["spec"].get("cloudProfile") and (found := name_findings(synced["spec"])):
+        return answer(request, found)
+    return await offload(request.size, _patched, shoot, synced)
 
 
 @dataclass(frozen=True)
@@ -261,14 +210,9 @@ class ValidateShoot:
     now: Callable[[], datetime]
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the verdict.
-
-        Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
-            ValueError: a classification, time or version of a profile is malformed.
-        """
+        """Return the verdict."""
         shoot, old = _placed(request, request.object or {}), request.old_object
-        if _is_settled(shoot, old):
+        if is_deleting(shoot):
             return ALLOWED
         now = self.now()
         profiles = await _profiles(self.cluster, shoot, *([] if old is None else [old]))
@@ -276,16 +220,11 @@ class ValidateShoot:
         found = (*wrong, *deleting_profile_findings(shoot, old, profiles))
         reference = profile_of(shoot)
         offer = profiles.offer(reference) if reference else None
-        return answer(request, found, () if offer is None else map(str, shoot_warnings(shoot, old, offer, now)))
+        return answer(request, found, () if offer is None else map(str, shoot_warnings(shoot, offer, now)))
 
 
-def _patched(shoot: Object, wanted: Object) -> AdmissionResponse:
-    return AdmissionResponse(patch=tuple(json_patch(dict(shoot), dict(wanted))))
-
-
-def _is_settled(shoot: Object, old: Object | None) -> bool:
-    """Return whether there is nothing to decide: the spec does not change, or the Shoot is in deletion."""
-    return is_deleting(shoot) or keeps_spec(shoot, old)
+def _patched(obj: Object, wanted: Object) -> AdmissionResponse:
+    return AdmissionResponse(patch=tuple(json_patch(dict(obj), dict(wanted))))
 
 
 def _placed(request: AdmissionRequest, shoot: Object) -> dict[str, object]:

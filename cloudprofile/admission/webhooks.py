@@ -19,12 +19,12 @@ from restow.cloudprofile.admission.guard import GuardedStep, Responder
 from restow.cloudprofile.admission.steps import (
     CompleteShoot,
     RestoreHidden,
-    SyncCapabilities,
-    SyncShootReference,
     ValidateCloudProfile,
     ValidateNamespacedCloudProfile,
     ValidateShoot,
     WarnOldClient,
+    sync_capabilities,
+    sync_shoot_reference,
 )
 from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, OLD, SHOOT, resource_of
 from restow.conversion import Graph
@@ -33,21 +33,8 @@ from restow.conversion.server import AdmissionStep, RestoreStash
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 
-VALIDATE_CLOUD_PROFILE: Final = "cloudprofiles"
-VALIDATE_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofiles"
-VALIDATE_SHOOT: Final = "shoots"
-RESTORE_STASH: Final = "conversion-stash"
-OLD_CLOUD_PROFILE: Final = "cloudprofile-old-clients"
-OLD_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofile-old-clients"
-HIDDEN_CLOUD_PROFILE: Final = "cloudprofile-hidden"
-HIDDEN_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofile-hidden"
-SYNC_CAPABILITIES: Final = "cloudprofile-capabilities"
-SYNC_SHOOT_REFERENCE: Final = "shoot-reference"
-COMPLETE_SHOOT: Final = "shoot-defaults"
-
 Endpoint = Callable[[str], Mapping[str, Any]]
 
-_WRITES = ("CREATE", "UPDATE")
 _CHANGES_SPEC = {
     "name": "changes-the-spec",
     "expression": (
@@ -58,21 +45,30 @@ _FROM_ANOTHER_VERSION = {
     "name": "comes-from-another-version",
     "expression": f"request.requestKind.version != '{HUB}'",
 }
-_CHANGES_SPEC_FROM_ANOTHER_VERSION = (_FROM_ANOTHER_VERSION, _CHANGES_SPEC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """What the steps are made of."""
+
+    cluster: Cluster
+    graph: Graph
+    crds: tuple[Crd, ...]
+    now: Callable[[], datetime]
+    responder: Responder
 
 
 @dataclass(frozen=True, slots=True)
 class _Webhook:
-    """One webhook: its step, its kinds and the requests that it gets, which meet all conditions."""
+    """One webhook: its kinds, its step and the requests that it gets, which meet all conditions."""
 
-    path: str
-    name: str
     kinds: tuple[str, ...]
+    make: Callable[[_Needs], AdmissionStep]
     version: str = HUB
-    operations: tuple[str, ...] = _WRITES
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
     conditions: tuple[Mapping[str, str], ...] = (_CHANGES_SPEC,)
 
-    def document(self, endpoint: Endpoint, seconds: int) -> dict[str, Any]:
+    def document(self, path: str, name: str, endpoint: Endpoint, seconds: int) -> dict[str, Any]:
         """Return the webhook as an entry of a configuration."""
         resources = map(resource_of, self.kinds)
         rules = [
@@ -80,40 +76,63 @@ class _Webhook:
             for each in resources
         ]
         return webhook_document(
-            f"{self.name}.restow.{GROUP}",
-            endpoint(f"{self.path}/{self.name}"),
+            f"{name}.restow.{GROUP}",
+            endpoint(f"{path}/{name}"),
             rules,
             match_policy="Equivalent" if self.version == HUB else "Exact",
             seconds=seconds,
             conditions=self.conditions,
         )
 
+    def step(self, needs: _Needs) -> AdmissionStep:
+        """Return the step, behind a guard if it is for one kind."""
+        step = self.make(needs)
+        if len(self.kinds) > 1:
+            return step
+        schemas = {(crd.kind, version.name): version.schema for crd in needs.crds for version in crd.versions}
+        return GuardedStep(step, self.kinds[0], self.version, schemas.get((self.kinds[0], self.version)))
 
-_FAMILY = (CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, SHOOT)
+
 _UPDATE = ("UPDATE",)
-_VALIDATING = (
-    _Webhook("/admit", VALIDATE_CLOUD_PROFILE, (CLOUD_PROFILE,)),
-    _Webhook("/admit", VALIDATE_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,)),
-    _Webhook("/admit", VALIDATE_SHOOT, (SHOOT,)),
-)
-_MUTATING = (
-    _Webhook("/mutate", OLD_CLOUD_PROFILE, (CLOUD_PROFILE,), OLD, _UPDATE),
-    _Webhook("/mutate", OLD_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,), OLD, _UPDATE),
-    # A stash may hold more than the spec, and an update that loses it may change nothing else.
-    _Webhook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, (_FROM_ANOTHER_VERSION,)),
-    _Webhook("/mutate", HIDDEN_CLOUD_PROFILE, (CLOUD_PROFILE,), HUB, _UPDATE, _CHANGES_SPEC_FROM_ANOTHER_VERSION),
-    _Webhook(
-        "/mutate",
-        HIDDEN_NAMESPACED_CLOUD_PROFILE,
+_VALIDATING: Final = {
+    "cloudprofiles": _Webhook(
+        (CLOUD_PROFILE,),
+        lambda needs: ValidateCloudProfile(needs.cluster, needs.graph, needs.now, needs.responder),
+    ),
+    "namespacedcloudprofiles": _Webhook(
         (NAMESPACED_CLOUD_PROFILE,),
+        lambda needs: ValidateNamespacedCloudProfile(needs.cluster, needs.graph, needs.now, needs.responder),
+    ),
+    "shoots": _Webhook((SHOOT,), lambda needs: ValidateShoot(needs.cluster, needs.now)),
+}
+
+
+def _warning(kind: str) -> _Webhook:
+    return _Webhook((kind,), lambda needs: WarnOldClient(needs.graph), OLD, _UPDATE)
+
+
+def _restoring(kind: str) -> _Webhook:
+    conditions = (_FROM_ANOTHER_VERSION, _CHANGES_SPEC)
+    return _Webhook((kind,), lambda needs: RestoreHidden(needs.graph, needs.now), HUB, _UPDATE, conditions)
+
+
+_MUTATING: Final = {
+    "cloudprofile-old-clients": _warning(CLOUD_PROFILE),
+    "namespacedcloudprofile-old-clients": _warning(NAMESPACED_CLOUD_PROFILE),
+    # A stash may hold more than the spec, and an update that loses it may change nothing else.
+    "conversion-stash": _Webhook(
+        (CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, SHOOT),
+        lambda needs: RestoreStash(needs.graph, needs.crds),
         HUB,
         _UPDATE,
-        _CHANGES_SPEC_FROM_ANOTHER_VERSION,
+        (_FROM_ANOTHER_VERSION,),
     ),
-    _Webhook("/mutate", SYNC_CAPABILITIES, (CLOUD_PROFILE,)),
-    _Webhook("/mutate", SYNC_SHOOT_REFERENCE, (SHOOT,), OLD),
-    _Webhook("/mutate", COMPLETE_SHOOT, (SHOOT,)),
-)
+    "cloudprofile-hidden": _restoring(CLOUD_PROFILE),
+    "namespacedcloudprofile-hidden": _restoring(NAMESPACED_CLOUD_PROFILE),
+    "cloudprofile-capabilities": _Webhook((CLOUD_PROFILE,), lambda _: sync_capabilities),
+    "shoot-reference": _Webhook((SHOOT,), lambda _: sync_shoot_reference, OLD),
+    "shoot-defaults": _Webhook((SHOOT,), lambda needs: CompleteShoot(needs.cluster, needs.now)),
+}
 
 
 def webhook_configurations(
@@ -126,8 +145,8 @@ def webhook_configurations(
         endpoint: gives the ``clientConfig`` of a path, with the CA bundle, as a Service or a URL.
         timeout_seconds: how long the API server waits, 1 to 30; the webhook server's own limit must be shorter.
     """
-    mutating = [hook.document(endpoint, timeout_seconds) for hook in _MUTATING]
-    validating = [hook.document(endpoint, timeout_seconds) for hook in _VALIDATING]
+    mutating = [hook.document("/mutate", key, endpoint, timeout_seconds) for key, hook in _MUTATING.items()]
+    validating = [hook.document("/admit", key, endpoint, timeout_seconds) for key, hook in _VALIDATING.items()]
     return (
         configuration_document("MutatingWebhookConfiguration", name, mutating),
         configuration_document("ValidatingWebhookConfiguration", name, validating),
@@ -156,28 +175,8 @@ def admission_steps(
         tells_names: whether refusals name Shoots and profiles of others; only for a server that asks its clients for
             certificates, because otherwise any client could read these names.
     """
-    crds = tuple(crds)
-    schemas = {(crd.kind, version.name): version.schema for crd in crds for version in crd.versions}
-
-    def guarded(step: AdmissionStep, kind: str, version: str = HUB) -> GuardedStep:
-        return GuardedStep(step, kind, version, schemas.get((kind, version)))
-
-    warning, hidden, responder = WarnOldClient(graph), RestoreHidden(graph, now), Responder(names=tells_names)
-    validating: dict[str, AdmissionStep] = {
-        VALIDATE_CLOUD_PROFILE: guarded(ValidateCloudProfile(cluster, graph, now, responder), CLOUD_PROFILE),
-        VALIDATE_NAMESPACED_CLOUD_PROFILE: guarded(
-            ValidateNamespacedCloudProfile(cluster, graph, now, responder), NAMESPACED_CLOUD_PROFILE
-        ),
-        VALIDATE_SHOOT: guarded(ValidateShoot(cluster, now), SHOOT),
-    }
-    mutating: dict[str, AdmissionStep] = {
-        OLD_CLOUD_PROFILE: guarded(warning, CLOUD_PROFILE, OLD),
-        OLD_NAMESPACED_CLOUD_PROFILE: guarded(warning, NAMESPACED_CLOUD_PROFILE, OLD),
-        RESTORE_STASH: RestoreStash(graph, crds),
-        HIDDEN_CLOUD_PROFILE: guarded(hidden, CLOUD_PROFILE),
-        HIDDEN_NAMESPACED_CLOUD_PROFILE: guarded(hidden, NAMESPACED_CLOUD_PROFILE),
-        SYNC_CAPABILITIES: guarded(SyncCapabilities(), CLOUD_PROFILE),
-        SYNC_SHOOT_REFERENCE: guarded(SyncShootReference(), SHOOT, OLD),
-        COMPLETE_SHOOT: guarded(CompleteShoot(cluster, now), SHOOT),
-    }
-    return AdmissionSteps(validating, mutating)
+    needs = _Needs(cluster, graph, tuple(crds), now, Responder(names=tells_names))
+    return AdmissionSteps(
+        {name: hook.step(needs) for name, hook in _VALIDATING.items()},
+        {name: hook.step(needs) for name, hook in _MUTATING.items()},
+    )

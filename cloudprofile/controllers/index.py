@@ -81,25 +81,13 @@ def _only(part: Object, names: Iterable[str]) -> dict[str, Any]:
     return {name: part[name] for name in names if name in part}
 
 
-def _profiles() -> Store:
-    return Store(transform_profile, kept_changes=_FEW_CHANGES)
-
-
-def _children() -> Store:
-    return Store(transform_namespaced, parent_of)
-
-
-def _shoots() -> Store:
-    return Store(transform_shoot, profile_of)
-
-
 @dataclass(frozen=True, slots=True)
 class ProfileIndex:
     """An index of all CloudProfiles, of NamespacedCloudProfiles by their parents, and of Shoots by their profiles."""
 
-    profiles: Store = field(default_factory=_profiles)
-    namespaced: Store = field(default_factory=_children)
-    shoots: Store = field(default_factory=_shoots)
+    profiles: Store = field(default_factory=lambda: Store(transform_profile, kept_changes=_FEW_CHANGES))
+    namespaced: Store = field(default_factory=lambda: Store(transform_namespaced, parent_of))
+    shoots: Store = field(default_factory=lambda: Store(transform_shoot, profile_of))
 
     def informer(self, cluster: Cluster, clock: Clock, chance: Callable[[], float] = random.random) -> Informer:
         """Return the informer that keeps this index up to date."""

@@ -24,6 +24,7 @@ from restow.cloudprofile.objects import (
     NAMESPACED_CLOUD_PROFILE,
     NAMESPACED_CLOUD_PROFILES,
     SHOOTS,
+    resource_of,
 )
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
@@ -106,27 +107,26 @@ class _ControllerFactory:
 
     def controllers(self) -> list[Controller]:
         """Return the controllers that the options enable."""
-        made = [self._profiles(), self._namespaced()]
+        children = Source(Selection(NAMESPACED_CLOUD_PROFILES), self.index.keys_of_deleted_parent)
+        parents = Source(Selection(CLOUD_PROFILES), self.index.keys_of_children)
+        made = [self._status(CLOUD_PROFILE, children), self._status(NAMESPACED_CLOUD_PROFILE, parents)]
         if self.options.management is not None:
             made.append(self._management(self.options.management))
         if self.options.maintenance:
             made.append(self._maintenance())
         return made
 
-    def _profiles(self) -> Controller:
-        sources = (
-            Source(Selection(NAMESPACED_CLOUD_PROFILES), self.index.keys_of_deleted_parent),
-            Source(Selection(SHOOTS), partial(self.index.keys_of_deleted_profile, CLOUD_PROFILE)),
+    def _status(self, kind: str, family: Source) -> Controller:
+        status = ProfileStatus(
+            kind=kind,
+            informer=self.informer,
+            live=self.live,
+            index=self.index,
+            recorder=self._recorder(kind.lower()),
+            now=self.clock.now,
         )
-        return self._controller("cloudprofile", CLOUD_PROFILES, self._status(CLOUD_PROFILE), *sources)
-
-    def _namespaced(self) -> Controller:
-        sources = (
-            Source(Selection(CLOUD_PROFILES), self.index.keys_of_children),
-            Source(Selection(SHOOTS), partial(self.index.keys_of_deleted_profile, NAMESPACED_CLOUD_PROFILE)),
-        )
-        reconcile = self._status(NAMESPACED_CLOUD_PROFILE)
-        return self._controller("namespacedcloudprofile", NAMESPACED_CLOUD_PROFILES, reconcile, *sources)
+        shoots = Source(Selection(SHOOTS), partial(self.index.keys_of_deleted_profile, kind))
+        return self._controller(kind.lower(), resource_of(kind), status.reconcile, family, shoots)
 
     def _management(self, config: VersionManagement) -> Controller:
         name = "version-management"
@@ -147,17 +147,6 @@ class _ControllerFactory:
             informer=self.informer, index=self.index, recorder=self._recorder(name), now=self.clock.now
         )
         return self._controller(name, SHOOTS, maintenance.reconcile)
-
-    def _status(self, kind: str) -> Reconcile:
-        status = ProfileStatus(
-            kind=kind,
-            informer=self.informer,
-            live=self.live,
-            index=self.index,
-            recorder=self._recorder(kind.lower()),
-            now=self.clock.now,
-        )
-        return status.reconcile
 
     def _recorder(self, controller: str) -> EventRecorder:
         return EventRecorder(self.live, f"restow-{controller}", self.options.identity, self.clock)

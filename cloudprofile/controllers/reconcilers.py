@@ -1,39 +1,28 @@
 """The reconcilers of profiles and Shoots, and their writes.
 
-The controllers write merge patches and Kubernetes Events. Every patch has the resourceVersion of the object that the
-decision was made for. If the object has changed since, the API server refuses the patch (409) and the controller
-decides again; it never writes for an outdated spec.
+Reads come from the informer and cost no request. Every patch has the resourceVersion of the object that the decision
+was made for: if the object has changed since, the API server refuses the patch (409) and the controller decides again.
+A reconcile raises KubeError if the API server refuses a request or cannot be reached, and ValueError if a version,
+classification or time of a profile cannot be read, which validation refuses. The controller tries again later.
 
 Events are best effort: if an Event cannot be written, that is logged. A level-triggered controller finds the same fact
 repeatedly; ``EventRecorder.record`` writes it once, until ``forget`` is called.
 
-The status controllers write the classification of each version, render NamespacedCloudProfiles, and keep finalizers.
-One class serves both kinds, which differ only in their status. A profile is reconciled when it changes, when its
-parent changes, and when one of its stages begins; in deletion also when its children or Shoots change. Nothing is
-polled. Reads come from the informer and cost no request. Each reconcile writes the status at most once, and only if it
-changes. An Event about a stage follows the status that has its classification, so a restart does not repeat it.
+*Status.* One class serves both kinds of profiles, which differ only in their status. A profile is reconciled when it
+changes, when its parent changes, and when one of its stages begins; in deletion also when its children or Shoots
+change. Nothing is polled. Before the finalizer is removed, the API server itself is asked for users of the profile: the
+informer may not yet have a Shoot that was just created.
 
-Before a controller removes the finalizer, it asks the API server itself for users of the profile: the informer may not
-yet have a Shoot that was just created.
+*Version management*, which is opt-in, proposes the changes that the versioning policy requires, or applies them. A
+proposal is an Event on the profile and a line in the log, repeated only when the proposed changes differ.
 
-Automatic version management, which is opt-in, proposes the changes that the versioning policy requires, or applies
-them. No other controller writes the spec of a profile, so this one is off by default. A proposal is an Event on the
-profile and a line in the log. A proposal does not change the object, and is repeated only when the proposed changes
-differ.
-
-The Shoot maintenance controller, which is opt-in, updates the versions of Shoots in their maintenance windows.
-``restow.cloudprofile.maintenance.plan`` decides the changes, and ``restow.cloudprofile.maintenance.schedule`` the
-time. The controller maintains a Shoot once in a window, with at most one step of a forced update, or at once if it is
-annotated. If it cannot read the window, it reports that in a condition and an Event, and does only forced updates. It
-reads the Shoot from the API server when it is due, so the whole object need not stay in memory. It tries the changes
-with a dry run first.
-
-Other clients write Shoots all the time, so each write may meet a conflict, and each answer may get lost. The
-controller remembers which changes it has announced. If the Shoot has them, it only reports them as done; otherwise it
-decides again while the window lasts.
-
-If this process ends after it announced changes and before it wrote them, ``status.lastMaintenance`` stays Processing
-until the next window, which completes them: a second step in one window would be worse.
+*Shoot maintenance*, which is opt-in, updates the versions of Shoots in their maintenance windows: once in a window,
+with at most one step of a forced update, or at once if the Shoot is annotated. A due Shoot is read from the API server,
+so the whole object need not stay in memory, and a dry run tries the changes. Other clients write Shoots all the time,
+so each write may meet a conflict, and each answer may get lost. The controller remembers which changes it has
+announced. If the Shoot has them, it only reports them as done; otherwise it decides again while the window lasts. If
+this process ends in between, ``status.lastMaintenance`` stays Processing until the next window, which completes them: a
+second step in one window would be worse.
 """
 
 from __future__ import annotations
@@ -48,7 +37,7 @@ import msgspec
 
 from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.maintenance.plan import (
-    Maintenance,
+    WINDOW_CONDITION,
     MaintenancePatches,
     events,
     maintain,
@@ -70,7 +59,6 @@ from restow.cloudprofile.objects import (
     ObjectEvent,
     expirable_versions,
     is_deleting,
-    merge_patch,
     reference_to,
     resource_of,
     spec_of,
@@ -91,7 +79,7 @@ from restow.kube.controller import ReconcileResult
 from restow.kube.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from restow.kube.events import event_body, write_event
 from restow.kube.listwatch import Key
-from restow.kube.resources import Resource
+from restow.kube.resources import Resource, merge_patch
 
 MANAGER: Final = "restow-cloudprofile"
 """The field manager of the controllers."""
@@ -246,12 +234,7 @@ class ProfileStatus(_Reconciler):
     live: Cluster
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        """Bring the finalizer and the status of one profile up to date.
-
-        Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
-            ValueError: a classification or time of the profile cannot be read; validation refuses such profiles.
-        """
+        """Bring the finalizer and the status of one profile up to date."""
         profile = self.index.profile(self.kind, key)
         if profile is None:
             self.recorder.forget(key)
@@ -325,12 +308,7 @@ class ManagedVersions(_Reconciler):
     refused: Callable[[Key, int], None]
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        """Manage one CloudProfile.
-
-        Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
-            ValueError: a version, classification or time cannot be read; validation refuses such profiles.
-        """
+        """Manage one CloudProfile."""
         profile = self.index.profiles.get(key)
         if profile is None or is_deleting(profile):
             self.recorder.forget(key)
@@ -413,27 +391,15 @@ def _report(key: Key, what: str, managed: ManagementResult) -> None:
         _log.info("CloudProfile %s: %s: %s", key, what, change)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unfinished:
-    """A maintenance that is announced and not reported as done."""
-
-    plan: Maintenance
-    writes: MaintenancePatches
-
-
 @dataclass(frozen=True, kw_only=True)
 class ShootMaintenance(_Reconciler):
     """The reconciler that maintains Shoots."""
 
     _checked: dict[Key, datetime] = field(default_factory=dict, init=False)
-    _unfinished: dict[Key, _Unfinished] = field(default_factory=dict, init=False)
+    _unfinished: dict[Key, MaintenancePatches] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        """Maintain one Shoot if it is due.
-
-        Raises:
-            KubeError: the API server refuses a request, or cannot be reached.
-        """
+        """Maintain one Shoot if it is due."""
         known = self.index.shoots.get(key)
         if known is None:
             self._checked.pop(key, None)
@@ -447,7 +413,7 @@ class ShootMaintenance(_Reconciler):
             # The informer may not yet have seen a maintenance that the previous leader did.
             planned = self._schedule(key, shoot, now)
             shoot = await self._report_window(key, shoot, planned.unreadable, now)
-            if unfinished and unfinished.writes.is_written(shoot):
+            if unfinished and unfinished.is_written(shoot):
                 await self._finish(key, shoot, unfinished)
                 self._checked[key] = now
             elif planned.is_due:
@@ -458,7 +424,7 @@ class ShootMaintenance(_Reconciler):
 
     def _schedule(self, key: Key, shoot: Object, now: datetime) -> MaintenanceSchedule:
         unfinished = self._unfinished.get(key)
-        return schedule(shoot, self._checked.get(key), now, unfinished.writes.announced if unfinished else "")
+        return schedule(shoot, self._checked.get(key), now, unfinished.announced if unfinished else "")
 
     async def _report_window(self, key: Key, shoot: Object, unreadable: str, now: datetime) -> Object:
         """Report in a condition and an Event that the window of a Shoot cannot be read, or can be read again."""
@@ -467,7 +433,7 @@ class ShootMaintenance(_Reconciler):
             return shoot
         change = {"status": {"conditions": conditions}}
         shoot = await patch(self.informer, SHOOTS, shoot, change, subresource="status")
-        condition = conditions[-1]
+        condition = next(each for each in conditions if each["type"] == WINDOW_CONDITION)
         kind = "Warning" if unreadable else "Normal"
         await self.recorder.write(ObjectEvent(kind, condition["reason"], condition["message"]), SHOOT, shoot)
         _log.warning("Shoot %s: %s", key, condition["message"])
@@ -485,19 +451,21 @@ class ShootMaintenance(_Reconciler):
         writes = maintenance_patches(shoot, plan, now)
         if "spec" in writes.change and not await self._is_accepted(key, shoot, writes.change, now):
             return
-        unfinished = _Unfinished(plan, writes)
         if writes.before:
-            self._unfinished[key] = unfinished
+            self._unfinished[key] = writes
             shoot = await patch(self.informer, SHOOTS, shoot, writes.before, subresource="status")
         if writes.change:
             shoot = await patch(self.informer, SHOOTS, shoot, writes.change)
-        await self._finish(key, shoot, unfinished)
+        await self._finish(key, shoot, writes)
 
-    async def _finish(self, key: Key, shoot: Object, unfinished: _Unfinished) -> None:
+    async def _finish(self, key: Key, shoot: Object, writes: MaintenancePatches) -> None:
         """Report changes as done that the Shoot has."""
-        if unfinished.writes.after:
-            shoot = await patch(self.informer, SHOOTS, shoot, unfinished.writes.after, subresource="status")
-        await self._record(key, shoot, unfinished.plan)
+        if writes.after:
+            shoot = await patch(self.informer, SHOOTS, shoot, writes.after, subresource="status")
+        for event in events(writes.report):
+            await self.recorder.write(event, SHOOT, shoot)
+        if not writes.report.is_empty:
+            _log.info("Shoot %s: maintained; see its status", key)
 
     async def _is_accepted(self, key: Key, shoot: Object, change: Object, now: datetime) -> bool:
         """Try the changes with a dry run; if the API server refuses them, report it and do not retry in this window."""
@@ -513,9 +481,3 @@ class ShootMaintenance(_Reconciler):
             _log.warning("Shoot %s: the changes of its maintenance were refused; see its status", key)
             return False
         return True
-
-    async def _record(self, key: Key, shoot: Object, plan: Maintenance) -> None:
-        for event in events(plan.report):
-            await self.recorder.write(event, SHOOT, shoot)
-        if not plan.report.is_empty:
-            _log.info("Shoot %s: maintained; see its status", key)

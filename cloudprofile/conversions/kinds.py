@@ -38,25 +38,6 @@ _KUBERNETES: Final = "$.status.kubernetes.versions[].classification"
 _IMAGES: Final = "$.status.machineImages[].versions[].classification"
 
 
-def versions_of(spec: str) -> list[rules.Rule]:
-    """Return the rules for a CloudProfile's spec, at ``spec`` in an object whose status classifies its versions."""
-    return [
-        _versions(f"{spec}.kubernetes.versions", _VERSION, _KUBERNETES),
-        rules.each(f"{spec}.machineImages", [_versions("versions", _VERSION, _IMAGES)], key="name"),
-    ]
-
-
-def overrides_of(spec: str) -> list[rules.Rule]:
-    """Return the rules for the sparse spec of a NamespacedCloudProfile.
-
-    At v1beta1 an override changes only the date of a Kubernetes version; an image version can be the project's own.
-    """
-    return [
-        _versions(f"{spec}.kubernetes.versions", _DATE, _KUBERNETES),
-        rules.each(f"{spec}.machineImages", [_versions("versions", _OVERRIDE, _IMAGES)], key="name"),
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class _Form:
     """How a version represents its stages.
@@ -72,6 +53,14 @@ class _Form:
 _VERSION: Final = _Form(is_whole=True, is_classified=True)
 _OVERRIDE: Final = _Form(is_whole=False, is_classified=True)
 _DATE: Final = _Form(is_whole=False, is_classified=False)
+
+
+def _versions_of(spec: str, kubernetes: _Form = _VERSION, images: _Form = _VERSION) -> list[rules.Rule]:
+    """Return the rules for all versions of a spec, in an object whose status classifies them."""
+    return [
+        _versions(f"{spec}.kubernetes.versions", kubernetes, _KUBERNETES),
+        rules.each(f"{spec}.machineImages", [_versions("versions", images, _IMAGES)], key="name"),
+    ]
 
 
 def _versions(path: str, form: _Form, status: str) -> rules.Rule:
@@ -142,12 +131,13 @@ _shoot = registry.kind(GROUP, "Shoot", hub=HUB)
 
 @_profile.spoke(OLD)
 def _profile_rules() -> list[rules.Rule]:
-    return versions_of("spec")
+    return _versions_of("spec")
 
 
 @_namespaced.spoke(OLD)
 def _namespaced_rules() -> list[rules.Rule]:
-    return [*overrides_of("spec"), *versions_of("status.cloudProfileSpec")]
+    # At v1beta1 an override changes only the date of a Kubernetes version; an image version can be the project's own.
+    return [*_versions_of("spec", _DATE, _OVERRIDE), *_versions_of("status.cloudProfileSpec")]
 
 
 @_shoot.spoke(OLD)

@@ -1,38 +1,25 @@
 """Edits of clients of v1beta1, which do not see all of a profile: what stays, and what they are warned of. Pure.
 
-An early ``expirationDate`` displaces stages, which come back when it is later or gone. A client of v1beta1 can give a
-version a date, and stages that would start after the date contradict it. GEP-32 resolves a contradiction for as long
-as it lasts and forgets nothing. So the stages leave the lifecycle, and the stash keeps them in a section of its own,
-by version: ``{"of": lifecycle, "stages": […]}``. They count while the version has the lifecycle that the edit left, so
-a client of v1beta2 that changes the lifecycle discards them.
+Only conversion decides what an edit means (``restow.cloudprofile.conversions.lifecycle``). Admission calls these
+functions, because it has the lifecycle before and after the edit, a clock, and a way to warn.
 
-Admission calls this at the hub, because it has the lifecycle before and after the edit. Conversions pass the section
-on.
+*Displaced stages.* An early ``expirationDate`` contradicts stages that would start after it. GEP-32 resolves a
+contradiction for as long as it lasts. So the stages leave the lifecycle and come back when the date is later or gone;
+until then the stash keeps them in a section of its own, by version: ``{"of": lifecycle, "stages": […]}``. They count
+while the version has the lifecycle that the edit left, so a client of v1beta2 that changes the lifecycle discards them.
 
-A client of v1beta1 may leave versions out of a profile without having seen them. v1beta1 hides a version until the
-status says that it has begun. A client that read a list before that does not know the version, and neither does a file
-that was written from the list. Each way of writing that replaces a list removes the version: a merge patch, a JSON
-patch, a replacement, ``kubectl apply``. A request does not show what its client has read, or when: after a merge
-patch, the object has the stash and the resourceVersion of the stored one. So the rule asks only the stored object and
-the clock:
+*Unseen versions.* v1beta1 hides a version until the status says that it has begun, so a client that replaces a list
+can remove a version that it never saw. A request does not show what its client has read, or when. So the rule asks
+only the stored object and the clock:
 
 - a version that v1beta1 shows from its beginning is removed, because every client has seen it;
-- a version that v1beta1 can have hidden stays until it has expired and is shown as such. Only then does a client of
-  v1beta1 remove it;
-- if its whole image is removed, only a version that can be used stays, and its image with it. The client has seen the
-  image.
+- a version that v1beta1 can have hidden, because no stage of it but ``unavailable`` lacks a start, stays until it has
+  expired and is shown as such. An override is hidden if that is also true of the rendered version;
+- if its whole image is removed, which the client has seen, only a version that can be used stays, and its image.
 
-v1beta1 can hide a version of which no stage but ``unavailable`` lacks a start. It can hide an override if that is also
-true of the rendered version.
-
-Warnings for clients of v1beta1 whose edit has another effect on a lifecycle than they may expect.
-
-Only conversion decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and it cannot report that;
-an admission step can. The step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as
-the client sent it. At v1beta2 no trace is left of a classification that had no effect, nor after the step that
-restores the stash. So this is a mutating step that changes nothing and runs before the restoring step.
-
-The versions of a CloudProfile that are ``supported`` only because v1beta1 names no classification.
+*Warnings* are for edits whose effect on a lifecycle differs from what their client may expect. ``edit_warnings`` needs
+the object as the client sent it: at v1beta2, and after the step that restores the stash, no trace is left of a
+classification that had no effect.
 """
 
 from __future__ import annotations
@@ -73,6 +60,7 @@ from restow.cloudprofile.objects import (
 )
 from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none
 from restow.conversion import ABSENT, Graph
+from restow.conversion.reviews.admissionsteps import annotated, annotations_of, with_status_of
 from restow.conversion.stash.annotation import section, with_section
 
 _SECTION: Final = "displaced"
@@ -212,6 +200,7 @@ def _merged(items: Sequence[Object], before: Sequence[Object], stay: Collection[
 
 
 _HUB: Final = f"{GROUP}/{HUB}"
+_OLD: Final = f"{GROUP}/{OLD}"
 
 
 def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> list[str]:
@@ -227,9 +216,10 @@ def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> li
         return []
     key = graph.kind(GROUP, sent["kind"]).stash_key
     stored = graph.convert(old, _HUB)
-    became = graph.convert(_with_stash(sent, graph.convert(old, _OLD), key), _HUB)
-    status = {"status": stored["status"]} if "status" in stored else {}
-    shown = graph.convert({**_without_status(became), **status}, _OLD)
+    stash = annotations_of(graph.convert(old, _OLD)).get(key)
+    restored = sent if stash is None or key in annotations_of(sent) else annotated(sent, key, stash)
+    became = graph.convert(restored, _HUB)
+    shown = graph.convert(with_status_of(stored, became), _OLD)
     read, before, after, written = (versions_by_key(spec_of(each)) for each in (shown, stored, became, sent))
     return [
         warning
@@ -259,25 +249,6 @@ def _of_version(place: str, sent: Object, read: Object | None, before: Object, a
         yield f"{place}: set aside until expirationDate is later or removed: {', '.join(lost)}"
 
 
-def _with_stash(sent: dict[str, Any], shown: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the sent object with the stash of the stored one, unless it has its own."""
-    if key in _annotations(sent) or key not in _annotations(shown):
-        return sent
-    annotations = {**_annotations(sent), key: _annotations(shown)[key]}
-    return {**sent, "metadata": {**(sent.get("metadata") or {}), "annotations": annotations}}
-
-
-def _annotations(obj: dict[str, Any]) -> dict[str, Any]:
-    return (obj.get("metadata") or {}).get("annotations") or {}
-
-
-def _without_status(obj: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in obj.items() if name != "status"}
-
-
-_OLD: Final = f"{GROUP}/{OLD}"
-
-
 def unclassified(graph: Graph, profile: Object) -> frozenset[VersionKey]:
     """Return the versions of a CloudProfile of v1beta2 that have a stage ``supported`` that no client wrote.
 
@@ -288,7 +259,7 @@ def unclassified(graph: Graph, profile: Object) -> frozenset[VersionKey]:
         ObjectError: a rule fails on the profile.
     """
     key = graph.kind(GROUP, CLOUD_PROFILE).stash_key
-    if key not in ((profile.get("metadata") or {}).get("annotations") or {}):
+    if key not in annotations_of(dict(profile)):
         return frozenset()
     shown = versions_by_key(spec_of(graph.convert(dict(profile), _OLD)))
     return frozenset(

@@ -31,14 +31,15 @@ from restow.cloudprofile.objects import (
     ObjectEvent,
     kubernetes_versions,
     machine_images,
-    merge_patch,
     spec_of,
+    with_condition,
     workers,
 )
 from restow.cloudprofile.shoots.machines import find_machine_type, fitting_versions, kubelet_version
 from restow.cloudprofile.versions.lifecycle import whole_seconds
 from restow.cloudprofile.versions.semver import parse
 from restow.cloudprofile.versions.updates import auto_target, due, forced_target, image_due, image_target
+from restow.kube.resources import merge_patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +198,14 @@ def window_conditions(shoot: Object, unreadable: str, now: datetime) -> list[Obj
     ``unreadable`` is why it cannot be read; empty if it can.
     """
     conditions = list((shoot.get("status") or {}).get("conditions") or ())
-    known = next((each for each in conditions if each.get("type") == WINDOW_CONDITION), None)
     if unreadable:
         says = {"status": "False", "reason": "WindowUnreadable", "message": f"{_FORCED_ANY_TIME}: {unreadable}"}
-    elif known is not None:
+    elif any(each.get("type") == WINDOW_CONDITION for each in conditions):
         says = {"status": "True", "reason": "WindowReadable", "message": "The Shoot is maintained in its window."}
     else:
         return None
-    if known is not None and {**known, **says} == known:
-        return None
-    changed = known is None or known.get("status") != says["status"]
-    since = {"lastTransitionTime": whole_seconds(now)} if changed else {}
-    others = [each for each in conditions if each is not known]
-    return [*others, {**(known or {"type": WINDOW_CONDITION}), **says, **since}]
+    changed = with_condition(conditions, {"type": WINDOW_CONDITION, **says}, whole_seconds(now))
+    return None if changed == conditions else changed
 
 
 _FORCED_ANY_TIME = (
@@ -391,12 +387,14 @@ class MaintenancePatches:
         before: the status that announces the changes.
         change: spec and annotations.
         after: the status once the changes are written.
+        report: what changes.
         announced: the ``triggeredTime`` in the status that announces the changes.
     """
 
     before: dict[str, Any]
     change: dict[str, Any]
     after: dict[str, Any]
+    report: MaintenanceReport
     announced: str = ""
 
     def is_written(self, shoot: Object) -> bool:
@@ -412,7 +410,8 @@ def maintenance_patches(shoot: Object, plan: Maintenance, now: datetime) -> Main
     done = succeeded(told, plan.report) if told else {}
     spec = merge_patch(spec_of(shoot), plan.spec)
     change = ({"spec": spec} if spec else {}) | withdrawal(shoot)
-    return MaintenancePatches(_status(had, told), change, _status(told, done), told.get("triggeredTime") or "")
+    announced = told.get("triggeredTime") or ""
+    return MaintenancePatches(_status(had, told), change, _status(told, done), plan.report, announced)
 
 
 def _has(value: Any, change: Any) -> bool:

@@ -19,30 +19,27 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
-from typing import Any, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from restow.cloudprofile.capabilities import defaulted
 from restow.cloudprofile.findings import Remark, ValidationVerdict, ValidationWarning, invalid, verdict
-from restow.cloudprofile.objects import Object, VersionKey, is_deleting, keeps_spec, parent_of, spec_of
+from restow.cloudprofile.objects import Object, VersionKey, is_deleting, parent_of, spec_of
 from restow.cloudprofile.profiles import protection, requirements
 from restow.cloudprofile.profiles.inheritance import check_against_parent
-from restow.cloudprofile.validation.profiles import (
-    missing_sections,
-    validate,
-    validate_namespaced,
-    validate_namespaced_update,
-    validate_update,
-)
+from restow.cloudprofile.validation.profiles import missing_sections, validate, validate_namespaced
 
 _P = ParamSpec("_P")
 
 
-def _judged(rules: Callable[_P, Iterator[Remark]]) -> Callable[_P, ValidationVerdict]:
-    """Return a function that collects the remarks of rules, each once."""
+def _judged(
+    rules: Callable[Concatenate[Object, Object | None, _P], Iterator[Remark]],
+) -> Callable[Concatenate[Object, Object | None, _P], ValidationVerdict]:
+    """Return a function that collects the remarks of rules about a change of the spec, each once."""
 
     @functools.wraps(rules)
-    def judged(*args: _P.args, **kwargs: _P.kwargs) -> ValidationVerdict:
-        return verdict(dict.fromkeys(rules(*args, **kwargs)))
+    def judged(new: Object, old: Object | None, /, *args: _P.args, **kwargs: _P.kwargs) -> ValidationVerdict:
+        keeps_spec = old is not None and spec_of(new) == spec_of(old)
+        return verdict(() if keeps_spec else dict.fromkeys(rules(new, old, *args, **kwargs)))
 
     return judged
 
@@ -57,29 +54,13 @@ def judge(
     now: datetime,
     unclassified: Collection[VersionKey] = (),
 ) -> Iterator[Remark]:
-    """Return the verdict on a CloudProfile.
-
-    Args:
-        new: the object that the request wants to store.
-        old: the object that it replaces, None if it is created.
-        children: NamespacedCloudProfiles, at least all with this parent.
-        shoots: Shoots, at least all that use the profile or one of its children.
-        now: the time.
-        unclassified: versions of ``new`` whose stage ``supported`` its author did not write
-            (``restow.cloudprofile.conversions.oldclients``).
-    """
-    if keeps_spec(new, old):
-        return
+    """Return the verdict on a CloudProfile."""
     spec = defaulted(spec_of(new))
     profile = {**new, "spec": spec}
     tolerated = set(missing_sections(spec))
     if old is not None:
         tolerated &= set(missing_sections(spec_of(old)))
-    for remark in (
-        validate(profile, now, unclassified=unclassified)
-        if old is None
-        else validate_update(profile, old, now, unclassified=unclassified)
-    ):
+    for remark in validate(profile, old, now, unclassified=unclassified):
         yield _as_warning(remark) if remark in tolerated else remark
     yield from requirements.adding(spec, None if old is None else spec_of(old), now)
     if old is not None and not is_deleting(new):
@@ -101,19 +82,8 @@ def judge_namespaced(
     now: datetime,
     unclassified: Collection[VersionKey] = (),
 ) -> Iterator[Remark]:
-    """Return the verdict on a NamespacedCloudProfile; ``needed_verbs`` returns the verbs that the change needs.
-
-    Args:
-        new: the object that the request wants to store.
-        old: the object that it replaces, with its status; None if it is created.
-        parent: the CloudProfile that ``new`` names, None if it does not exist.
-        shoots: Shoots, at least all that use the profile.
-        now: the time.
-        unclassified: versions of the parent whose stage ``supported`` its author did not write.
-    """
-    if keeps_spec(new, old):
-        return
-    static = [*(validate_namespaced(new) if old is None else validate_namespaced_update(new, old))]
+    """Return the verdict on a NamespacedCloudProfile; ``needed_verbs`` returns the verbs that the change needs."""
+    static = [*validate_namespaced(new, old)]
     if not spec_of(new).get("parent"):
         yield ValidationWarning(
             "spec.parent", "names no CloudProfile: nothing is rendered, and no Shoot can use this profile"

@@ -1,9 +1,8 @@
 """The rules for a NamespacedCloudProfile against its parent. Pure.
 
-The rules of Gardener's admission plugin, with GEP-32's lifecycles:
+The rules of Gardener's admission plugin, with GEP-32's lifecycles (``rendering`` says what an override can do):
 
-- A Kubernetes version has to be one of the parent's, and has to override something: the expiration date, or stages
-  that the parent's version has (it may also add ``expired``).
+- A Kubernetes version has to be one of the parent's, and has to override something.
 - An entry for an image version of the parent may override the same things and nothing else.
 - An image that the parent does not have is the project's own and has to be complete. A version that the parent's image
   does not have may omit the fields with a default in Gardener (GEP-25's example has only number and date).
@@ -37,11 +36,10 @@ from restow.cloudprofile.objects import (
     versions_by_key,
 )
 from restow.cloudprofile.profiles.rendering import foreign_stages, is_own_version, render
-from restow.cloudprofile.profiles.requirements import expiration_of
 from restow.cloudprofile.validation.machines import complete_image, complete_version, image_version
 from restow.cloudprofile.validation.profiles import validate_rendered
 from restow.cloudprofile.validation.versions import expirable, turned_unavailable
-from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages_or_none
+from restow.cloudprofile.versions.lifecycle import expiration_in, names_supported, stages_or_none
 
 _NOT_IN_AN_OVERRIDE = {
     "classification": "a classification",
@@ -57,15 +55,7 @@ _OF_THE_LIFECYCLE = frozenset({"expirationDate", "lifecycle"})
 def check_against_parent(
     new: Object, old: Object | None, parent: Object, now: datetime, *, unclassified: Collection[VersionKey] = ()
 ) -> Iterator[Remark]:
-    """Check a NamespacedCloudProfile against its parent.
-
-    Args:
-        new: the profile, statically valid (``validate_namespaced``).
-        old: the profile that it replaces with its status, None if it is created.
-        parent: the CloudProfile that ``new`` names.
-        now: the time.
-        unclassified: versions of the parent whose stage ``supported`` its author did not write.
-    """
+    """Check a NamespacedCloudProfile against its parent."""
     rules = _Rules(new, old, parent, now, unclassified)
     remarks = [*rules.kubernetes(), *rules.images()]
     yield from remarks
@@ -153,13 +143,13 @@ class _Rules:
 
     def _not_into_the_past(self, key: VersionKey, version: Object, path: str) -> Iterator[Remark]:
         """Check that the expiration of an entry is not in the past, unless it had that before, or showed it."""
-        expiration = _expiration(version)
+        expiration = expiration_in(stages_or_none(version) or ())
         if expiration is None or not expiration.begun(self._now):
             return
         name, before = key[1], (self._old_entries.get(key), self._shown.get(key))
         if self._created:
             yield ValidationWarning(path, f'version "{name}" has expired already: no Shoot can begin to use it')
-        elif not any(expiration == _expiration(entry) for entry in before if entry is not None):
+        elif not any(expiration == expiration_in(stages_or_none(entry) or ()) for entry in before):
             yield invalid(
                 f"{path}.lifecycle",
                 f'expiration date for version "{name}" is in the past',
@@ -186,7 +176,7 @@ class _Rules:
         found = set(self._unclassified)
         of_parent = versions_by_key(self._parent)
         for key, _, version in placed_versions(self._new):
-            if _names_supported(version):
+            if names_supported(version):
                 found.discard(key)
             elif key[0] and (key not in of_parent or is_own_version(version)):
                 found.add(key)
@@ -202,10 +192,6 @@ class _Rules:
         return {version: entry for (name, version), entry in self._old_entries.items() if name == image and name}
 
 
-def _names_supported(version: Object) -> bool:
-    return any(stage.get("classification") == Classification.SUPPORTED for stage in version.get("lifecycle") or ())
-
-
 def _says_something(version: Object, old: Object | None, path: str, missing: str) -> Iterator[Remark]:
     """Refuse an override that moves no stage; one that was stored like that only causes a warning.
 
@@ -217,10 +203,6 @@ def _says_something(version: Object, old: Object | None, path: str, missing: str
         yield ValidationWarning(path, f'the override of version "{version.get("version")}" changes nothing: remove it')
     else:
         yield required(f"{path}.lifecycle", missing)
-
-
-def _expiration(version: Object) -> LifecycleStage | None:
-    return None if stages_or_none(version) is None else expiration_of(version)
 
 
 def _no_foreign_stages(override: Object, old: Object | None, listed: Object, path: str) -> Iterator[Remark]:

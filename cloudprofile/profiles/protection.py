@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from restow.cloudprofile.capabilities import ARCHITECTURE, definitions_of
@@ -51,13 +51,7 @@ from restow.cloudprofile.versions.lifecycle import Classification, classificatio
 def protect(
     new: Object, old: Object, children: Iterable[Object], shoots: Iterable[Object]
 ) -> Iterator[ValidationFinding]:
-    """Check an update of a CloudProfile against the objects that use it.
-
-    Args:
-        new, old: the CloudProfile, and the one that it replaces.
-        children: NamespacedCloudProfiles; those of other parents are ignored.
-        shoots: Shoots; those of other profiles are ignored.
-    """
+    """Check an update of a CloudProfile against the objects that use it."""
     me = reference_to(CLOUD_PROFILE, new)
     related = [child for child in children if parent_of(child) == me and not is_deleting(child)]
     family = {me, *(reference_to(NAMESPACED_CLOUD_PROFILE, child) for child in related)}
@@ -134,34 +128,25 @@ class _Change:
     def _stages_for_child(self, spec: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
         """Yield a finding for each stage that the update removes from a version and that an override moves."""
         overrides = versions_by_key(spec)
-        for gone in self._gone_stages:
-            override = overrides.get(gone.key)
-            if override is None or (gone.key[0] and is_own_version(override)):
+        for key, stages, path in self._gone_stages:
+            override = overrides.get(key)
+            if override is None or (key[0] and is_own_version(override)):
                 continue
-            for stage in sorted(gone.stages & _overridden_stages(override)):
+            for stage in sorted(stages & _overridden_stages(override)):
                 yield forbidden(
-                    gone.path,
-                    f"unable to delete the stage {stage} of version {gone.key[1]}: it is overridden by {user}, and as "
+                    path,
+                    f"unable to delete the stage {stage} of version {key[1]}: it is overridden by {user}, and as "
                     "long as it is, it cannot be deleted from the parent (it can be moved)",
                     user,
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class _GoneStages:
-    """The stages that an update removes from a version of an image or of Kubernetes."""
-
-    key: VersionKey
-    stages: set[Classification]
-    path: str
-
-
-def _gone_stages(new: Object, old: Object) -> Iterator[_GoneStages]:
-    """Yield the versions that lose stages; computed once for all children, as there may be thousands of both."""
+def _gone_stages(new: Object, old: Object) -> Iterator[tuple[VersionKey, set[Classification], str]]:
+    """Yield the versions that lose stages, which ones and their paths; once for all children of a profile."""
     before = versions_by_key(old)
     for key, path, version in placed_versions(new):
         if gone := _stage_names(before.get(key)) - _stage_names(version):
-            yield _GoneStages(key, gone, f"{path}.lifecycle")
+            yield key, gone, f"{path}.lifecycle"
 
 
 def _stage_names(version: Object | None) -> set[Classification]:
@@ -194,14 +179,7 @@ def _capabilities_of(spec: Object) -> dict[str, set[str]]:
 def protect_namespaced(
     new: Object, old: Object, parent: Object, shoots: Iterable[Object], now: datetime
 ) -> Iterator[ValidationFinding]:
-    """Check an update of a NamespacedCloudProfile against the Shoots that use it.
-
-    Args:
-        new, old: the NamespacedCloudProfile, and the one that it replaces.
-        parent: its CloudProfile.
-        shoots: Shoots; those of other profiles are ignored.
-        now: the time.
-    """
+    """Check an update of a NamespacedCloudProfile against the Shoots that use it."""
     me = reference_to(NAMESPACED_CLOUD_PROFILE, new)
     users = [shoot for shoot in shoots if profile_of(shoot) == me and not is_deleting(shoot)]
     after, before, base = spec_of(new), spec_of(old), spec_of(parent)

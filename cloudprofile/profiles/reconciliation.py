@@ -1,20 +1,17 @@
 """The decisions of reconciling a profile: its status, its finalizer, and when to reconcile it again. Pure.
 
-A gap in the Kubernetes versions, which leaves Shoots on an expired version, is a condition of the status. The status
-also has the next transition, and a transition that passed is an Event.
-
 The status follows from the spec, the parent's spec and the time; a correct status is not written again.
 ``observedGeneration`` is for readers and decides nothing, because a write at an old version of the API can change the
 stored object without a new generation. A NamespacedCloudProfile whose parent does not exist keeps its status and
 waits: the offer to its Shoots must not vanish while a parent is being replaced.
 
+A gap in the Kubernetes versions, which leaves Shoots on an expired version, is a condition of the status. The status
+also has the next transition, and a transition that passed is an Event. The reconcile that writes a classification
+writes the Event about its stage, so the status remembers which Events were written.
+
 The finalizer keeps a profile for as long as an object refers to it (GEP-25, "Preventing deletion"). A CloudProfile
 stays while a NamespacedCloudProfile has it as parent (one in deletion counts too) or a Shoot uses it; a
 NamespacedCloudProfile while a Shoot of its namespace does.
-
-Readers find the next transition in the status, and those that passed as Events. Both come from comparing
-classifications: those of a status with those of the spec at a time. An Event about a stage is written by the reconcile
-that writes the classification, so the status remembers which Events were written.
 """
 
 from __future__ import annotations
@@ -31,7 +28,6 @@ from restow.cloudprofile.objects import (
     VersionKey,
     is_deleting,
     kubernetes_versions,
-    merge_patch,
     parent_of,
     profile_of,
     qualified_name_of,
@@ -39,6 +35,7 @@ from restow.cloudprofile.objects import (
     spec_of,
     version_name,
     versions_by_key,
+    with_condition,
 )
 from restow.cloudprofile.profiles.rendering import render
 from restow.cloudprofile.versions.lifecycle import (
@@ -51,6 +48,7 @@ from restow.cloudprofile.versions.lifecycle import (
     whole_seconds,
 )
 from restow.cloudprofile.versions.updates import gap_warnings
+from restow.kube.resources import merge_patch
 
 _OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "conditions", "nextTransition", "observedGeneration")
 
@@ -71,20 +69,12 @@ class StatusDecision:
 
 
 def decide_status(profile: Object, now: datetime) -> StatusDecision:
-    """Decide the status of a CloudProfile.
-
-    Raises:
-        ValueError: a classification is unknown, or a time has a wrong form; validation refuses such profiles.
-    """
+    """Decide the status of a CloudProfile."""
     return _decide_status(profile, status_of(spec_of(profile), now), spec_of(profile), now)
 
 
 def decide_namespaced_status(profile: Object, parent: Object | None, now: datetime) -> StatusDecision:
-    """Decide the status of a NamespacedCloudProfile; ``parent`` is None if it does not exist.
-
-    Raises:
-        ValueError: a classification is unknown, or a time has a wrong form; validation refuses such profiles.
-    """
+    """Decide the status of a NamespacedCloudProfile; ``parent`` is None if it does not exist."""
     if parent is None:
         return StatusDecision({}, None)
     rendered = render(spec_of(parent), spec_of(profile))
@@ -118,19 +108,15 @@ _LONGEST_MESSAGE = 2000
 
 
 def _conditions(before: Sequence[Object], spec: Object, now: datetime) -> list[Object]:
-    known = next((each for each in before if each.get("type") == UPDATE_PATH), None)
-    others = [each for each in before if each.get("type") != UPDATE_PATH]
     gaps = gap_warnings(kubernetes_versions(spec), "spec.kubernetes.versions", now)
     message = "; ".join(dict.fromkeys(gap.detail for gap in gaps))[:_LONGEST_MESSAGE]
-    found = {
+    says = {
         "type": UPDATE_PATH,
         "status": "False" if gaps else "True",
         "reason": "Gap" if gaps else "Complete",
         "message": message or "every version that expires can be updated",
     }
-    if known is not None and known.get("status") == found["status"]:
-        return [*others, {**known, **found}]
-    return [*others, {**found, "lastTransitionTime": whole_seconds(now)}]
+    return with_condition(before, says, whole_seconds(now))
 
 
 FINALIZER = "gardener"

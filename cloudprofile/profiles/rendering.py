@@ -33,32 +33,18 @@ from typing import Any
 
 from restow.cloudprofile.capabilities import definitions_of, fill_architectures, in_form_of
 from restow.cloudprofile.objects import Object, by_name, by_version, image_versions, kubernetes_versions, machine_images
-from restow.cloudprofile.versions.lifecycle import Classification, parse_time
-
-
-def written_stages(version: Object) -> list[Object]:
-    """Return the stages of a version as JSON, including those that the plain fields stand for; never empty."""
-    if lifecycle := version.get("lifecycle"):
-        return list(lifecycle)
-    leading = {"classification": version.get("classification") or Classification.SUPPORTED.value}
-    if expiration := version.get("expirationDate"):
-        return [leading, {"classification": Classification.EXPIRED.value, "startTime": expiration}]
-    return [leading]
+from restow.cloudprofile.versions.lifecycle import Classification, classification_of, parse_time, written_stages
 
 
 def foreign_stages(base: Object, override: Object) -> list[int]:
     """Return the indices of an override's stages that the parent's version lacks and that an override cannot add."""
-    known = {_classification(stage) for stage in written_stages(base)} | {Classification.EXPIRED}
+    known = {classification_of(stage) for stage in written_stages(base)} | {Classification.EXPIRED}
     stages = override.get("lifecycle") or ()
-    return [place for place, stage in enumerate(stages) if _classification(stage) not in known]
+    return [place for place, stage in enumerate(stages) if classification_of(stage) not in known]
 
 
 def overridden(base: Object, override: Object) -> dict[str, Any]:
-    """Return the parent's version as an override changes it.
-
-    Raises:
-        ValueError: the classification of a stage is unknown, or its time is not in the form of RFC 3339.
-    """
+    """Return the parent's version as an override changes it."""
     if override.get("lifecycle"):
         return _with_stages_moved(base, override)
     changed = {field: value for field, value in base.items() if field != "expirationDate"}
@@ -77,8 +63,8 @@ def _with_stages_moved(base: Object, override: Object) -> dict[str, Any]:
 
 
 def _merged_stages(base: Iterable[Object], moved: Iterable[Object]) -> list[dict[str, Any]]:
-    anchors = {_classification(stage): stage for stage in moved}
-    stages = {_classification(stage): stage for stage in base}
+    anchors = {classification_of(stage): stage for stage in moved}
+    stages = {classification_of(stage): stage for stage in base}
     stages = {name: {**stages.get(name, {}), **anchors.get(name, {})} for name in {**stages, **anchors}}
     order = sorted(stages)
     starts = {name: (anchors.get(name) or stages[name]).get("startTime") for name in order}
@@ -117,10 +103,6 @@ def _starting(stage: Object, start: str | None) -> dict[str, Any]:
     return stage if start is None else {**stage, "startTime": start}
 
 
-def _classification(stage: Object) -> Classification:
-    return Classification(stage.get("classification") or Classification.SUPPORTED)
-
-
 _OWN_FIELDS = ("architectures", "capabilityFlavors", "classification", "cri", "kubeletVersionConstraint")
 _END_OF_CERTIFICATE = "-----END CERTIFICATE-----"
 
@@ -139,11 +121,7 @@ def completed(version: Object) -> Object:
 
 
 def render(parent: Object, namespaced: Object) -> dict[str, Any]:
-    """Return the CloudProfile spec that a NamespacedCloudProfile's spec and its parent's spec make together.
-
-    Raises:
-        ValueError: a stage of an overridden version is malformed; validation gives its place.
-    """
+    """Return the CloudProfile spec that a NamespacedCloudProfile's spec and its parent's spec make together."""
     rendered = dict(parent)
     project = in_form_of(namespaced, definitions_of(parent))
     if overrides := by_version(kubernetes_versions(project)):
@@ -152,7 +130,7 @@ def render(parent: Object, namespaced: Object) -> dict[str, Any]:
         rendered["machineImages"] = _merged(machine_images(parent), images, by_name, _image, _own_image)
     for section in ("machineTypes", "volumeTypes"):
         if items := project.get(section):
-            rendered[section] = _merged(parent.get(section) or (), items, by_name, _replaced, _unchanged)
+            rendered[section] = [*(by_name(parent.get(section) or ()) | by_name(items)).values()]
     _fill(rendered, project)
     if bundle := project.get("caBundle"):
         rendered["caBundle"] = _joined(parent.get("caBundle") or "", bundle)
@@ -181,14 +159,6 @@ def _merged(
     for key, item in keyed(additions).items():
         merged[key] = both(merged[key], item) if key in merged else alone(item)
     return list(merged.values())
-
-
-def _replaced(_base: Object, item: Object) -> Object:
-    return item
-
-
-def _unchanged(item: Object) -> Object:
-    return item
 
 
 def _own_image(image: Object) -> Object:

@@ -24,8 +24,8 @@ from restow.cloudprofile.findings import Remark, ValidationWarning, forbidden
 from restow.cloudprofile.objects import Object, kubernetes_versions, placed_versions, versions_by_key
 from restow.cloudprofile.versions.lifecycle import (
     Classification,
-    LifecycleStage,
     classification_or_none,
+    expiration_in,
     number_or_none,
     past_instants,
     stages,
@@ -69,19 +69,10 @@ def deleting(new: Object, old: Object, now: datetime) -> Iterator[Remark]:
             )
 
 
-def expiration_of(version: Object) -> LifecycleStage | None:
-    """Return the stage in which a version expires, if it ever does.
-
-    Raises:
-        ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
-    """
-    return next((stage for stage in stages(version) if stage.classification is Classification.EXPIRED), None)
-
-
 def _not_expired(
     version: Object, replaced: Object | None, path: str, now: datetime, *, created: bool
 ) -> Iterator[Remark]:
-    expiration = expiration_of(version)
+    expiration = expiration_in(stages(version))
     if expiration is None or not expiration.begun(now):
         return
     name = version.get("version") or ""

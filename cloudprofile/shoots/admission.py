@@ -1,7 +1,6 @@
 """Admission for a Shoot: fill in its open fields, refuse an invalid one, warn of versions that end. Pure.
 
-Every step ignores an update that does not change the spec: a storage migration is not refused, gets no warnings and no
-defaults. A Shoot in deletion is admitted unchanged.
+The functions are asked about requests that change the spec of a Shoot that is not in deletion.
 
 Versioning policy: a deprecated version still works, and its owner gets a warning with its end.
 """
@@ -18,8 +17,6 @@ from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
     by_version,
-    is_deleting,
-    keeps_spec,
     kubernetes_version_of,
     kubernetes_versions,
     machine_image_of,
@@ -37,7 +34,7 @@ from restow.cloudprofile.shoots.profile import (
 )
 from restow.cloudprofile.shoots.versions import skew_findings, version_findings
 from restow.cloudprofile.shoots.window import window_findings
-from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, expiration_in, stages
 
 
 def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, now: datetime) -> DefaultedShoot:
@@ -47,8 +44,6 @@ def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, n
     ``shoot_findings`` to refuse. This function reads the field of v1beta1 and never fills it in: see
     ``sync_reference``.
     """
-    if keeps_spec(shoot, old):
-        return DefaultedShoot(dict(shoot))
     contradictions = disagreement_findings(shoot, old)
     if contradictions:
         return DefaultedShoot(dict(shoot), contradictions)
@@ -73,8 +68,6 @@ def shoot_findings(
     If the profile does not exist, or the Shoot may not move to it, only that is returned: all other findings would
     mislead.
     """
-    if keeps_spec(shoot, old) or is_deleting(shoot):
-        return ()
     if found := reference_findings(shoot):
         return found
     reference = profile_of(shoot)
@@ -88,9 +81,16 @@ def shoot_findings(
 
 
 def _strategy_findings(shoot: Object, old: Object | None) -> Iterator[ValidationFinding]:
-    """Yield a finding for each worker pool that begins, or ceases, to update its machines in place."""
+    """Yield a finding for each worker pool that begins, or ceases, to update its machines in place.
+
+    Another one for each part of the machines that cannot be updated in place.
+    """
     for path, worker, before in placed_workers(shoot, old):
-        if before is not None and is_in_place(worker) != is_in_place(before):
+        if before is None:
+            continue
+        if is_in_place(worker) and worker.get("updateStrategy") == before.get("updateStrategy"):
+            yield from _replaced_machines(worker, before, path)
+        if is_in_place(worker) != is_in_place(before):
             yield invalid(
                 f"{path}.updateStrategy",
                 "a worker pool cannot change between AutoRollingUpdate and AutoInPlaceUpdate or ManualInPlaceUpdate: "
@@ -99,21 +99,25 @@ def _strategy_findings(shoot: Object, old: Object | None) -> Iterator[Validation
             )
 
 
-def shoot_warnings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationWarning, ...]:
-    """Return the warnings about a Shoot.
+def _replaced_machines(worker: Object, before: Object, path: str) -> Iterator[ValidationFinding]:
+    """Yield a finding for each part of a pool that only other machines can have; Gardener's rules."""
+    machine, had = worker.get("machine") or {}, before.get("machine") or {}
+    runtime, had_runtime = worker.get("cri"), before.get("cri")
+    image, had_image = machine_image_of(worker), machine_image_of(before)
+    changed = {
+        "machine.type": machine.get("type") != had.get("type"),
+        "machine.image.name": image and had_image and image.get("name") != had_image.get("name"),
+        "cri.name": runtime and had_runtime and runtime.get("name") != had_runtime.get("name"),
+        "volume": (worker.get("volume") or {}) != (before.get("volume") or {}),
+    }
+    for field, is_changed in changed.items():
+        if is_changed:
+            detail = "cannot change in a worker pool whose machines are updated in place: add another pool"
+            yield invalid(f"{path}.{field}", detail)
 
-    Args:
-        shoot: as requested, defaulted.
-        old: the Shoot before an update, None on create.
-        offer: the CloudProfile spec that applies to it.
-        now: the time for which versions are classified.
-    """
-    if is_deleting(shoot) or keeps_spec(shoot, old):
-        return ()
-    return tuple(_warnings(shoot, offer, now))
 
-
-def _warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:
+def shoot_warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:
+    """Yield the warnings about the versions of a Shoot."""
     listed = by_version(kubernetes_versions(offer))
     places = [("spec", spec_of(shoot)), *((path, worker) for path, worker, _ in placed_workers(shoot, None))]
     for path, place in places:
@@ -131,8 +135,8 @@ def _about(path: str, what: str, version: Object | None, now: datetime) -> Itera
     if version is None or classification is None:
         return
     if classification == Classification.DEPRECATED:
-        ends = [stage.start for stage in stages(version) if stage.classification == Classification.EXPIRED]
-        end = f" and expires {json.dumps(ends[0].isoformat())}" if ends and ends[0] else ""
+        ends = expiration_in(stages(version))
+        end = f" and expires {json.dumps(ends.start.isoformat())}" if ends and ends.start else ""
         yield ValidationWarning(path, f"{what} is deprecated{end}")
     elif classification == Classification.EXPIRED:
         yield ValidationWarning(path, f"{what} has expired and is updated in the next maintenance")

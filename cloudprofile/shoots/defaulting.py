@@ -22,12 +22,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from restow.cloudprofile.capabilities import definitions_of
 from restow.cloudprofile.findings import ValidationFinding, invalid
 from restow.cloudprofile.objects import (
     Object,
-    image_versions,
-    is_deleting,
     kubernetes_versions,
     machine_image_of,
     machine_images,
@@ -37,10 +34,8 @@ from restow.cloudprofile.objects import (
 )
 from restow.cloudprofile.shoots.machines import (
     find_image_version,
-    find_machine_type,
-    fits_machine_type,
     is_in_place,
-    offers_architecture,
+    runnable_versions,
     supports_in_place,
     worker_architecture,
 )
@@ -63,24 +58,14 @@ class DefaultedShoot:
 
 
 def default_shoot(shoot: Object, old: Object | None, offer: Object, now: datetime) -> DefaultedShoot:
-    """Fill in the open fields of a Shoot.
-
-    Args:
-        shoot: as requested.
-        old: the Shoot before an update, None on create.
-        offer: the CloudProfile spec that applies to it.
-        now: the time for which versions are classified.
-    """
+    """Fill in the open fields of a Shoot."""
     defaulting = _Defaulting(offer, now)
     spec = dict(spec_of(shoot))
     spec["kubernetes"] = defaulting.kubernetes(spec.get("kubernetes") or {}, "spec.kubernetes.version")
     if workers(shoot):
         filled = []
         for path, worker, had in placed_workers(shoot, old):
-            new = defaulting.kubelet(worker, path)
-            if not is_deleting(shoot):
-                new = defaulting.machine(new, had, path)
-            filled.append(new)
+            filled.append(defaulting.machine(defaulting.kubelet(worker, path), had, path))
         spec["provider"] = {**spec["provider"], "workers": filled}
     return DefaultedShoot({**shoot, "spec": spec}, tuple(defaulting.findings))
 
@@ -186,7 +171,9 @@ def default_machine_image(
     """
     asked = machine_image_of(worker)
     name, version = asked.get("name") or "", asked.get("version") or ""
-    image = _named_image(offer, name) if name else _first_fitting_image(offer, worker)
+    images = machine_images(offer)
+    fitting = (each for each in images if (each.get("name") == name if name else _fitting(each, worker, offer)))
+    image = next(fitting, None)
     if image is None:
         if name:
             return invalid(path, "image is not supported by the cloud profile", name)
@@ -213,22 +200,7 @@ def default_machine_image(
     return {**asked, "name": image["name"], "version": best.text}
 
 
-def _named_image(offer: Object, name: str) -> Object | None:
-    return next((image for image in machine_images(offer) if image.get("name") == name), None)
-
-
-def _first_fitting_image(offer: Object, worker: Object) -> Object | None:
-    return next((image for image in machine_images(offer) if _fitting(image, worker, offer)), None)
-
-
 def _fitting(image: Object, worker: Object, offer: Object) -> list[Object]:
     """Return the versions of an image that fit the worker's architecture, capabilities and update strategy."""
-    definitions, architecture = definitions_of(offer), worker_architecture(worker, offer)
-    machine_type = find_machine_type(offer, (worker.get("machine") or {}).get("type")) or {}
-    return [
-        version
-        for version in image_versions(image)
-        if offers_architecture(version, architecture, definitions)
-        and fits_machine_type(version, machine_type, definitions)
-        and (not is_in_place(worker) or supports_in_place(version))
-    ]
+    versions = runnable_versions(image, worker, offer)
+    return [version for version in versions if not is_in_place(worker) or supports_in_place(version)]

@@ -1,28 +1,22 @@
-"""The machines and places that a Shoot may use, by its profile. Pure.
-
-The versions of a machine image that a worker pool can run, and the check of the requested one.
+"""The machines and places that a Shoot may use by its profile: images, machine types, volumes, regions, zones. Pure.
 
 If a profile defines capabilities (``spec.machineCapabilities``), an image version lists *flavors*, each a combination
 of capability values that it is built for. A capability that a flavor or a machine type does not name has all values of
 its definition. An image version fits a machine type if, for one of its flavors, both share a value of every capability;
 a version without flavors fits all.
 
-An image version that is new in a request has to be listed, built for the worker's architecture, and active. An existing
-pool may also move to an expired version that is not lower than its own, because forced updates lead over expired ones;
-never to an unavailable one (GEP-32). If machines are updated in place, a new pool needs a version that supports it, an
-existing one a version that can be reached from its own. The version must admit the kubelet and offer the pool's
-container runtimes; both are checked when one of them changes.
-
-The places and machines that a Shoot may use, by its profile: regions, zones, machine and volume types.
-
 The rules are those of Gardener's plugin ShootValidator. A value is checked when it is new in a request; a Shoot keeps
-its present values, whether the profile lists them or not. Machine types and volume types have to be listed, usable
-(``usable: false`` keeps them for the Shoots that have them), and available in every zone of the pool. A machine type
-has to have the pool's architecture, and capabilities that its image is built for. A volume has to be as large as its
-type and the machine type require.
+its present values, whether the profile lists them or not.
 
-Gardener's Shoots must name a region and a provider; here a Shoot may omit both where its profile offers no choice, as
-in GEP-25's examples.
+- An image version has to be listed, built for the worker's architecture, and active. An existing pool may also move to
+  an expired version that is not lower than its own, because forced updates lead over expired ones. If machines are
+  updated in place, a new pool needs a version that supports it, an existing one a version that can be reached from its
+  own. The version must admit the kubelet and offer the pool's container runtimes.
+- Machine types and volume types have to be listed, usable, and available in every zone of the pool. A machine type has
+  to have the pool's architecture, and capabilities that its image is built for. A volume has to be as large as its type
+  and the machine type require.
+- Gardener's Shoots must name a region and a provider; here a Shoot may omit both where its profile offers no choice, as
+  in GEP-25's examples.
 """
 
 from __future__ import annotations
@@ -102,34 +96,13 @@ def fits_machine_type(version: Object, machine_type: Object, definitions: Defini
     )
 
 
-def offers_cri(version: Object, wanted: Object | None) -> bool:
-    """Return whether an image version offers a worker's container runtime interface and all its container runtimes.
-
-    A worker that names no interface gets containerd.
-    """
-    wanted = wanted or _DEFAULT_CRI
-    offered = next((cri for cri in version.get("cri") or () if cri.get("name") == wanted.get("name")), None)
-    if offered is None:
-        return False
-    runtimes = {runtime.get("type") for runtime in offered.get("containerRuntimes") or ()}
-    return all(runtime.get("type") in runtimes for runtime in wanted.get("containerRuntimes") or ())
-
-
 def kubelet_version(worker: Object, control_plane: str) -> SemanticVersion:
-    """Return the kubelet version of a worker: its own, else the control plane's.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return the kubelet version of a worker: its own, else the control plane's."""
     return parse((worker.get("kubernetes") or {}).get("version") or control_plane)
 
 
 def admits_kubelet(version: Object, kubelet: SemanticVersion) -> bool:
-    """Return whether an image version's ``kubeletVersionConstraint`` admits a kubelet.
-
-    Raises:
-        InvalidRange: the constraint is not a range of versions.
-    """
+    """Return whether an image version's ``kubeletVersionConstraint`` admits a kubelet."""
     constraint = version.get("kubeletVersionConstraint")
     return not constraint or parse_range(constraint).admits(kubelet)
 
@@ -145,44 +118,41 @@ def supports_in_place(version: Object) -> bool:
 
 
 def updates_in_place(version: Object, current: str) -> bool:
-    """Return whether machines on the version ``current`` can be updated in place to an image version.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return whether machines on the version ``current`` can be updated in place to an image version."""
     minimum = (version.get("inPlaceUpdates") or {}).get("minVersionForUpdate")
     return bool(minimum and supports_in_place(version) and release_at_most(minimum, current))
 
 
 def release_at_most(version: str, bound: str) -> bool:
-    """Return whether a version is at most ``bound``, without regard to suffixes, as Gardener compares here.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return whether a version is at most ``bound``, without regard to suffixes, as Gardener compares here."""
     return parse(version).release <= parse(bound).release
 
 
-def fitting_versions(image: Object, worker: Object, spec: Object, kubelet: SemanticVersion) -> Sequence[Object]:
-    """Return the versions of an image that the machines of a worker pool may be on after an update.
+def runnable_versions(image: Object, worker: Object, spec: Object) -> list[Object]:
+    """Return the versions of an image that the machines of a worker pool can run.
 
-    With in-place updates these are the current version and those that can be reached from it. If ``spec`` does not list
-    the machine type, its capabilities do not restrict the versions.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3; validation refuses such profiles.
-        InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
+    If ``spec`` does not list the machine type, its capabilities do not restrict the versions.
     """
-    machine, definitions = worker.get("machine") or {}, definitions_of(spec)
-    architecture = worker_architecture(worker, spec)
-    machine_type = find_machine_type(spec, machine.get("type")) or {}
-    current = (machine.get("image") or {}).get("version") or ""
+    definitions, architecture = definitions_of(spec), worker_architecture(worker, spec)
+    machine_type = find_machine_type(spec, (worker.get("machine") or {}).get("type")) or {}
     return [
         version
         for version in image_versions(image)
         if offers_architecture(version, architecture, definitions)
         and fits_machine_type(version, machine_type, definitions)
-        and offers_cri(version, worker.get("cri"))
+    ]
+
+
+def fitting_versions(image: Object, worker: Object, spec: Object, kubelet: SemanticVersion) -> Sequence[Object]:
+    """Return the versions of an image that the machines of a worker pool may be on after an update.
+
+    With in-place updates these are the current version and those that can be reached from it.
+    """
+    current = machine_image_of(worker).get("version") or ""
+    return [
+        version
+        for version in runnable_versions(image, worker, spec)
+        if next(_cri_findings(version, worker.get("cri") or _DEFAULT_CRI, "", ""), None) is None
         and admits_kubelet(version, kubelet)
         and (not is_in_place(worker) or _reachable_in_place(version, current))
     ]
@@ -197,15 +167,7 @@ def _reachable_in_place(version: Object, current: str) -> bool:
 def image_findings(
     worker: Object, old: Object | None, offer: Object, now: datetime, path: str
 ) -> tuple[ValidationFinding, ...]:
-    """Return why a worker pool may not be on its machine image version.
-
-    Args:
-        worker: as requested, defaulted.
-        old: the pool before an update, None for a new one.
-        offer: the CloudProfile spec that applies to the Shoot.
-        now: the time for which versions are classified.
-        path: of the worker in the Shoot.
-    """
+    """Return why a worker pool may not be on its machine image version."""
     image, architecture = machine_image_of(worker), worker_architecture(worker, offer)
     if old is not None and (image, architecture) == (machine_image_of(old), worker_architecture(old, offer)):
         return ()
@@ -262,9 +224,6 @@ def runtime_findings(
 
     Arguments as for ``image_findings``; ``is_same_kubelet`` says whether an update does not change the kubelet's
     version.
-
-    Raises:
-        InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
     """
     image, before = machine_image_of(worker), old or {}
     version = find_image_version(offer, image.get("name"), image.get("version"))
@@ -307,20 +266,9 @@ def _cri_findings(version: Object, wanted: Object, name: str, path: str) -> Iter
             )
 
 
-def place_findings(shoot: Object, old: Object | None, offer: Object) -> tuple[ValidationFinding, ...]:
-    """Return why a Shoot may not run where it asks to, or have the volumes that it asks for.
-
-    Args:
-        shoot: as requested, defaulted.
-        old: the Shoot before an update, None on create.
-        offer: the CloudProfile spec that applies to it.
-    """
-    return tuple(_findings(spec_of(shoot), spec_of(old or {}), shoot, old, offer))
-
-
-def _findings(
-    spec: Object, before: Object, shoot: Object, old: Object | None, offer: Object
-) -> Iterator[ValidationFinding]:
+def place_findings(shoot: Object, old: Object | None, offer: Object) -> Iterator[ValidationFinding]:
+    """Yield why a Shoot may not run where it asks to, or have the volumes that it asks for."""
+    spec, before = spec_of(shoot), spec_of(old or {})
     yield from _region(spec, before, offer)
     yield from _access_restrictions(spec, before, offer)
     yield from _zone_pinning(spec, before, offer)

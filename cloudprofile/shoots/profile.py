@@ -19,7 +19,7 @@ A new object may not refer to a profile in deletion. Such a profile stays as lon
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,6 @@ from restow.cloudprofile.objects import (
     is_deleting,
     parent_of,
     profile_of,
-    reference_to,
     spec_of,
     workers,
 )
@@ -51,12 +50,6 @@ class ShootProfiles:
     """
 
     objects: Mapping[ProfileReference, Object]
-
-    @classmethod
-    def of(cls, cloud_profiles: Iterable[Object] = (), namespaced: Iterable[Object] = ()) -> ShootProfiles:
-        """Return the profiles in two lists of objects."""
-        objects = {reference_to(CLOUD_PROFILE, profile): profile for profile in cloud_profiles}
-        return cls(objects | {reference_to(NAMESPACED_CLOUD_PROFILE, profile): profile for profile in namespaced})
 
     def offer(self, reference: ProfileReference) -> Object | None:
         """Return the CloudProfile spec that applies to Shoots with this profile, None if it does not exist."""
@@ -81,10 +74,8 @@ class ShootProfiles:
 def sync_reference(shoot: Object, old: Object | None) -> dict[str, Any]:
     """Return a Shoot of v1beta1 with the two fields of its profile defaulted from each other.
 
-    ``old`` is the Shoot before an update, None on create. A Shoot in deletion does not change.
+    ``old`` is the Shoot before an update, None on create.
     """
-    if is_deleting(shoot):
-        return dict(shoot)
     spec = dict(spec_of(shoot))
     reference, name = dict(spec.get("cloudProfile") or {}), spec.get("cloudProfileName")
     line = _kubernetes_line(spec)

@@ -43,19 +43,7 @@ from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion,
 
 
 def version_findings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationFinding, ...]:
-    """Return why a Shoot may not use the versions that it asks for.
-
-    Args:
-        shoot: as requested, defaulted.
-        old: the Shoot before an update, None on create.
-        offer: the CloudProfile spec that applies to it.
-        now: the time for which versions are classified.
-
-    Raises:
-        InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
-        InvalidVersion: a version is not a semantic version like 1.2.3; validation refuses such profiles.
-        InvalidTime: a time is not in the form of RFC 3339; validation refuses such profiles.
-    """
+    """Return why a Shoot may not use the versions that it asks for."""
     versions = kubernetes_versions(offer)
     version, before = kubernetes_version_of(spec_of(shoot)), kubernetes_version_of(spec_of(old or {}))
     found = list(

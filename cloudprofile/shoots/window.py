@@ -44,11 +44,7 @@ class MaintenanceWindow:
 
     @classmethod
     def parse(cls, begin: str, end: str) -> MaintenanceWindow:
-        """Read a window from two times as HHMMSS+ZZZZ.
-
-        Raises:
-            InvalidWindow: the begin or end of the window is not a time as HHMMSS+ZZZZ.
-        """
+        """Read a window from two times as HHMMSS+ZZZZ."""
         return cls(_seconds(begin), _seconds(end))
 
     @property
@@ -95,11 +91,7 @@ def _second_of_day(now: datetime) -> int:
 
 
 def window_of(shoot: Object) -> MaintenanceWindow:
-    """Return the maintenance time window of a Shoot; it lasts at least 30 minutes.
-
-    Raises:
-        InvalidWindow: the begin or end of the window is not a time as HHMMSS+ZZZZ.
-    """
+    """Return the maintenance time window of a Shoot; it lasts at least 30 minutes."""
     window = (spec_of(shoot).get("maintenance") or {}).get("timeWindow")
     if not window:
         return ALWAYS

@@ -5,7 +5,7 @@ The bastion's machine type and image have to be among the profile's and fit each
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from restow.cloudprofile.capabilities import (
@@ -52,20 +52,17 @@ def machine_types_in(
     machine_types: Sequence[Object], definitions: Definitions, path: str
 ) -> Iterator[ValidationFinding]:
     """Validate the fields that machine types have."""
-    names: set[str] = set()
-    for index, machine_type in enumerate(machine_types):
-        below, name = f"{path}[{index}]", machine_type.get("name") or ""
-        yield from _name(name, f"{below}.name", "machine type name")
-        if name in names:
-            yield duplicate(f"{below}.name", name)
-            continue
-        names.add(name)
+
+    def fields(machine_type: Object, below: str) -> Iterator[ValidationFinding]:
         for field in ("cpu", "gpu", "memory"):
             yield from _quantity(machine_type, field, below)
         yield from _architecture(machine_type, definitions, below)
-        yield from _capabilities(machine_type, definitions, f"{below}.capabilities")
+        if definitions:
+            yield from _defined_values(machine_type.get("capabilities") or {}, definitions, f"{below}.capabilities")
         if (storage := machine_type.get("storage")) is not None:
             yield from _storage(storage, f"{below}.storage")
+
+    return _named_once(machine_types, path, "machine type name", fields)
 
 
 def _storage(storage: Object, path: str) -> Iterator[ValidationFinding]:
@@ -94,11 +91,6 @@ def _architecture(machine_type: Object, definitions: Definitions, path: str) -> 
         yield not_supported(f"{path}.{ARCHITECTURE}", written, ARCHITECTURES)
 
 
-def _capabilities(machine_type: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
-    if definitions:
-        yield from _defined_values(machine_type.get("capabilities") or {}, definitions, path)
-
-
 def _defined_values(capabilities: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
     for capability, values in capabilities.items():
         if capability not in definitions:
@@ -111,16 +103,27 @@ def _defined_values(capabilities: Object, definitions: Definitions, path: str) -
 
 def volume_types_in(volume_types: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     """Validate volume types."""
-    names: set[str] = set()
-    for index, volume_type in enumerate(volume_types):
-        below, name = f"{path}[{index}]", volume_type.get("name") or ""
-        yield from _name(name, f"{below}.name", "volume type name")
-        if name in names:
-            yield duplicate(f"{below}.name", name)
-            continue
-        names.add(name)
+
+    def fields(volume_type: Object, below: str) -> Iterator[ValidationFinding]:
         yield from _name(volume_type.get("class") or "", f"{below}.class", "volume class")
         yield from _quantity(volume_type, "minSize", below)
+
+    return _named_once(volume_types, path, "volume type name", fields)
+
+
+def _named_once(
+    items: Sequence[Object], path: str, what: str, fields: Callable[[Object, str], Iterator[ValidationFinding]]
+) -> Iterator[ValidationFinding]:
+    """Validate the names of items, and the other fields of the first item of each name."""
+    names: set[str] = set()
+    for index, item in enumerate(items):
+        below, name = f"{path}[{index}]", item.get("name") or ""
+        yield from _name(name, f"{below}.name", what)
+        if name in names:
+            yield duplicate(f"{below}.name", name)
+        else:
+            yield from fields(item, below)
+        names.add(name)
 
 
 def _name(name: str, path: str, what: str) -> Iterator[ValidationFinding]:
@@ -232,10 +235,8 @@ def images_in(images: Sequence[Object], definitions: Definitions, path: str) -> 
         names.add(name)
         if not name:
             yield required(f"{below}.name", "machine image name must not be empty")
-        elif fault := part_name_fault(name):
-            yield invalid(
-                f"{below}.name", f"machine image name must be a qualified name without prefix: it {fault}", name
-            )
+        else:
+            yield from _name(name, f"{below}.name", "machine image name")
         if (strategy := image.get("updateStrategy")) and strategy not in UPDATE_STRATEGIES:
             yield not_supported(f"{below}.updateStrategy", strategy, UPDATE_STRATEGIES)
         for place, version in enumerate(image_versions(image)):

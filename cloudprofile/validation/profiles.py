@@ -62,17 +62,15 @@ def missing_sections(spec: Object, path: str = "spec") -> Iterator[ValidationFin
             yield required(f"{path}.{section}", sentence)
 
 
-def validate(profile: Object, now: datetime, *, unclassified: Collection[VersionKey] = ()) -> Iterator[Remark]:
-    """Validate a CloudProfile that is created, including ``missing_sections``.
+def validate(
+    profile: Object, old: Object | None, now: datetime, *, unclassified: Collection[VersionKey] = ()
+) -> Iterator[Remark]:
+    """Validate a CloudProfile by itself, including ``missing_sections``, and against the one that it replaces.
 
-    ``unclassified`` are the versions whose stage ``supported`` their author did not write.
+    ``old`` is None if the profile is created. ``unclassified`` are the versions whose stage ``supported`` their author
+    did not write.
     """
-    yield from _as_it_stands(profile, now, created=True)
-    yield from supported_once(spec_of(profile), "spec", now, before={}, unclassified=unclassified)
-
-
-def _as_it_stands(profile: Object, now: datetime, *, created: bool) -> Iterator[Remark]:
-    spec = spec_of(profile)
+    spec, before = spec_of(profile), spec_of(old or {})
     definitions = definitions_of(spec)
     yield from metadata(profile, namespaced=False)
     yield from missing_sections(spec)
@@ -82,29 +80,27 @@ def _as_it_stands(profile: Object, now: datetime, *, created: bool) -> Iterator[
     yield from complete_machine_types(spec.get("machineTypes") or (), definitions, "spec.machineTypes")
     yield from volume_types_in(spec.get("volumeTypes") or (), "spec.volumeTypes")
     yield from regions(spec.get("regions") or (), "spec.regions")
-    yield from bastion(spec, "spec.bastion", now, created=created)
+    yield from bastion(spec, "spec.bastion", now, created=old is None)
     yield from limits(spec.get("limits"), "spec.limits")
     yield from label_selector(spec.get("seedSelector"), "spec.seedSelector")
     yield from ca_bundle(spec.get("caBundle"), "spec.caBundle")
-
-
-def validate_update(
-    new: Object, old: Object, now: datetime, *, unclassified: Collection[VersionKey] = ()
-) -> Iterator[Remark]:
-    """Validate a CloudProfile that replaces another, by itself and against the old one."""
-    yield from _as_it_stands(new, now, created=False)
-    after, before = spec_of(new), spec_of(old)
-    yield from supported_once(after, "spec", now, before=before, unclassified=unclassified)
-    yield from limits_not_lowered(after.get("limits"), before.get("limits"), "spec.limits")
-    yield from turned_unavailable(after, before, "spec", now)
+    yield from supported_once(spec, "spec", now, before=before, unclassified=unclassified)
+    yield from limits_not_lowered(spec.get("limits"), before.get("limits"), "spec.limits")
+    yield from turned_unavailable(spec, before, "spec", now)
 
 
 _RENDERED = "status.cloudProfileSpec"
 
 
-def validate_namespaced(profile: Object) -> Iterator[ValidationFinding]:
-    """Validate a NamespacedCloudProfile by itself; apart from the parent, no part of it has to be complete."""
+def validate_namespaced(profile: Object, old: Object | None) -> Iterator[ValidationFinding]:
+    """Validate a NamespacedCloudProfile by itself and against the one that it replaces, None if it is created.
+
+    Apart from the parent, no part of it has to be complete.
+    """
     spec = spec_of(profile)
+    parent = spec_of(old or {}).get("parent")
+    if parent and spec.get("parent") != parent:
+        yield invalid("spec.parent", "field is immutable")
     yield from metadata(profile, namespaced=True)
     yield from _parent(spec.get("parent") or {}, "spec.parent")
     versions = kubernetes_versions(spec)
@@ -127,14 +123,6 @@ def _parent(parent: Object, path: str) -> Iterator[ValidationFinding]:
         yield not_supported(f"{path}.kind", kind, [CLOUD_PROFILE])
     if not parent.get("name"):
         yield required(f"{path}.name", "must provide a parent name")
-
-
-def validate_namespaced_update(new: Object, old: Object) -> Iterator[ValidationFinding]:
-    """Validate a NamespacedCloudProfile that replaces another, by itself and against the old one."""
-    parent = spec_of(old).get("parent")
-    if parent and spec_of(new).get("parent") != parent:
-        yield invalid("spec.parent", "field is immutable")
-    yield from validate_namespaced(new)
 
 
 def validate_rendered(

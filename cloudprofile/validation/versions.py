@@ -1,17 +1,12 @@
-"""Versions that expire: their numbers and lifecycles, and the rules for the stages of several versions. Pure.
+"""Versions that expire: the form of their numbers and lifecycles, and the stages to which they cannot return. Pure.
 
-Versions that expire: the form of their numbers and lifecycles, and the stages to which they cannot return.
-
-At most one version of a minor is supported at a time, of Kubernetes and of each machine image.
-
-Sources: the versioning policy ("Makes sure there is only one 'supported version'") and Gardener's validation. The rule
-applies now and after each later transition, so a successor may be planned: its stage ``supported`` begins when the
-stage ``deprecated`` of its predecessor does. Past stages do not count.
+At most one version of a minor is supported at a time, of Kubernetes and of each machine image (versioning policy, and
+Gardener's validation). The rule applies now and after each later transition, so a successor may be planned: its stage
+``supported`` begins when the stage ``deprecated`` of its predecessor does. Past stages do not count.
 
 Only a written stage counts. A version without stages is supported by default, and Gardener refuses no profile because
-of it; the same applies to a version that only has an expiration date at v1beta1
-(``restow.cloudprofile.conversions.oldclients``). Versions that a request does not change only cause a warning,
-because the profile may have been stored before the rule existed.
+of it; the same applies to the versions that are ``unclassified``. Versions that a request does not change only cause a
+warning, because the profile may have been stored before the rule existed.
 """
 
 from __future__ import annotations
@@ -46,6 +41,7 @@ from restow.cloudprofile.versions.lifecycle import (
     InvalidTime,
     classification_at,
     classification_or_none,
+    names_supported,
     number_or_none,
     parse_time,
     stages_or_none,
@@ -166,15 +162,7 @@ _MOST_OTHERS = 10  # named for one version
 def supported_once(
     spec: Object, path: str, now: datetime, *, before: Object, unclassified: Collection[VersionKey] = ()
 ) -> Iterator[Remark]:
-    """Check that at most one version of each minor in a profile's spec is supported at a time.
-
-    Args:
-        spec: the spec.
-        path: its path, for the findings.
-        now: the time.
-        before: the spec that it replaces; empty if it is created.
-        unclassified: versions whose stage ``supported`` their author did not write.
-    """
+    """Check that at most one version of each minor in a profile's spec is supported at a time."""
     listed, old = kubernetes_versions(spec), by_version(kubernetes_versions(before))
     yield from _once(_periods("", listed, unclassified, now), old, f"{path}.kubernetes.versions")
     old_images = by_name(machine_images(before))
@@ -206,8 +194,8 @@ def _periods(
 ) -> Iterator[_Period]:
     for index, version in enumerate(versions):
         number, listed = number_or_none(version), stages_or_none(version)
-        says = any(stage.get("classification") == Classification.SUPPORTED for stage in version.get("lifecycle") or ())
-        if number is None or listed is None or not says or (image, version.get("version") or "") in unclassified:
+        says = names_supported(version) and (image, version.get("version") or "") not in unclassified
+        if number is None or listed is None or not says:
             continue
         changes = [now, *sorted({stage.start for stage in listed if stage.start is not None and stage.start > now})]
         supported = [classification_at(version, at) is Classification.SUPPORTED for at in changes]

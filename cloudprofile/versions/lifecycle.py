@@ -111,31 +111,40 @@ def stages(version: Mapping[str, Any]) -> tuple[LifecycleStage, ...]:
     """Return the stages of a version as listed, including those of the legacy fields; never empty.
 
     A stage that names no classification counts as ``supported``, like a version that names none.
-
-    Raises:
-        ValueError: a classification is unknown.
-        InvalidTime: a time is not in the form of RFC 3339.
     """
-    if lifecycle := version.get("lifecycle"):
-        return tuple(_stage(stage.get("classification"), stage.get("startTime")) for stage in lifecycle)
-    leading = _stage(version.get("classification"), None)
-    if expiration := version.get("expirationDate"):
-        return leading, LifecycleStage(Classification.EXPIRED, parse_time(expiration))
-    return (leading,)
-
-
-def _stage(classification: str | None, start: str | None) -> LifecycleStage:
-    return LifecycleStage(
-        Classification(classification or Classification.SUPPORTED), parse_time(start) if start else None
+    return tuple(
+        LifecycleStage(classification_of(stage), parse_time(start) if (start := stage.get("startTime")) else None)
+        for stage in written_stages(version)
     )
 
 
-def classification_at(version: Mapping[str, Any], now: datetime) -> Classification:
-    """Return the classification of a version at ``now``.
+def written_stages(version: Mapping[str, Any]) -> list[Object]:
+    """Return the stages of a version as JSON, including those that the plain fields stand for; never empty."""
+    if lifecycle := version.get("lifecycle"):
+        return list(lifecycle)
+    leading = {"classification": version.get("classification") or Classification.SUPPORTED.value}
+    if expires := version.get("expirationDate"):
+        return [leading, {"classification": Classification.EXPIRED.value, "startTime": expires}]
+    return [leading]
 
-    Raises:
-        ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
-    """
+
+def classification_of(stage: Object) -> Classification:
+    """Return the classification of a stage as JSON."""
+    return Classification(stage.get("classification") or Classification.SUPPORTED)
+
+
+def names_supported(version: Object) -> bool:
+    """Return whether a lifecycle names the stage ``supported``, which a version without one has by default."""
+    return any(stage.get("classification") == Classification.SUPPORTED for stage in version.get("lifecycle") or ())
+
+
+def expiration_in(listed: Iterable[LifecycleStage]) -> LifecycleStage | None:
+    """Return the stage in which a version expires, if it ever does."""
+    return next((stage for stage in listed if stage.classification == Classification.EXPIRED), None)
+
+
+def classification_at(version: Mapping[str, Any], now: datetime) -> Classification:
+    """Return the classification of a version at ``now``."""
     return active(stages(version), now)
 
 

@@ -34,8 +34,7 @@ class InvalidVersion(ValueError):
     """An error: a string is not a version."""
 
 
-@functools.total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class SemanticVersion:
     """A version, ordered; equal versions may be spelled differently.
 
@@ -44,11 +43,11 @@ class SemanticVersion:
         prerelease: the dot-separated identifiers behind the first ``-``; empty for a release.
     """
 
-    major: int
-    minor: int = 0
-    patch: int = 0
-    prerelease: tuple[str, ...] = ()
-    _key: tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]] = field(init=False, repr=False, compare=False)
+    major: int = field(compare=False)
+    minor: int = field(default=0, compare=False)
+    patch: int = field(default=0, compare=False)
+    prerelease: tuple[str, ...] = field(default=(), compare=False)
+    _key: tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         identifiers = tuple(
@@ -67,16 +66,6 @@ class SemanticVersion:
     def release(self) -> SemanticVersion:
         """The version without pre-release."""
         return SemanticVersion(self.major, self.minor, self.patch)
-
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, SemanticVersion):
-            return NotImplemented
-        return self._key < other._key
-
-    def __gt__(self, other: object) -> bool:
-        if not isinstance(other, SemanticVersion):
-            return NotImplemented
-        return self._key > other._key
 
     def __str__(self) -> str:
         suffix = "-" + ".".join(self.prerelease) if self.prerelease else ""

@@ -22,10 +22,10 @@ An update of a machine image is *forced* for the same reasons. Its ``updateStrat
 | ``major`` | any newer version | none: the image reaches its end of life |
 | none | the latest version at once (versioning policy) | none: the image reaches its end of life |
 
-"Next higher" is the next one that the profile lists; images have gaps. Only a forced update takes an expired version,
-and only if it would otherwise skip a minor (major) version. No update takes a preview or an unavailable version, and
-no update goes down. The image versions passed in are those that fit the worker pool
-(``restow.cloudprofile.shoots.machines``): a version that no longer fits counts as gone, which forces an update.
+"Next higher" is the next one that the profile lists; images have gaps. A forced update takes an expired version only
+if it would otherwise skip a minor (major) version. No update goes down. The image versions passed in are those that fit
+the worker pool (``restow.cloudprofile.shoots.machines``): a version that no longer fits counts as gone, which forces an
+update.
 
 Of builds of one version (``1.1.0`` and ``1.1.0+b1``) an update to the next higher takes the one that is listed last, as
 Gardener does. Any other update takes the one that is listed first.
@@ -42,7 +42,14 @@ from operator import attrgetter
 
 from restow.cloudprofile.findings import ValidationFinding, ValidationWarning, invalid
 from restow.cloudprofile.objects import Object, image_versions
-from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, active, classification_at, stages
+from restow.cloudprofile.versions.lifecycle import (
+    Classification,
+    LifecycleStage,
+    active,
+    classification_at,
+    expiration_in,
+    stages,
+)
 from restow.cloudprofile.versions.semver import SemanticVersion, parse
 
 
@@ -82,21 +89,12 @@ class ListedVersion:
 
     @classmethod
     def of(cls, item: Object) -> ListedVersion:
-        """Read a version of a profile.
-
-        Raises:
-            InvalidVersion: the version is not a semantic version like 1.2.3.
-            ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
-        """
+        """Read a version of a profile."""
         return cls(parse(item["version"]), item["version"], stages(item))
 
 
 def candidates(versions: Iterable[Object], now: datetime) -> tuple[UpdateCandidate, ...]:
-    """Return the versions of a profile that are supported, deprecated or expired at ``now``, in the order as listed.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return the versions of a profile that are supported, deprecated or expired at ``now``, in the order as listed."""
     return candidates_at([ListedVersion.of(item) for item in versions], now)
 
 
@@ -148,11 +146,7 @@ class ForcedUpdateChain:
 
 
 def due(versions: Iterable[Object], current: str, now: datetime, *, auto_update: bool) -> DueUpdate | None:
-    """Return why a Shoot on the version ``current`` has to be updated, None if it stays.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return why a Shoot on the version ``current`` has to be updated, None if it stays."""
     at = parse(current)
     listed = next((item for item in versions if parse(item["version"]) == at), None)
     expired, automatic = "Kubernetes version expired", "Automatic update of Kubernetes version configured"
@@ -169,11 +163,7 @@ def _due(listed: Object | None, expired: str, automatic: str, now: datetime) -> 
 
 
 def auto_target(versions: Iterable[Object], current: str, now: datetime) -> str | None:
-    """Return the patch version that an automatic update chooses, None if there is no better one.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return the patch version that an automatic update chooses, None if there is no better one."""
     best = _newer_patch(_by_line(candidates(versions, now)), parse(current))
     return best.text if best else None
 
@@ -194,11 +184,7 @@ def _newer_patch(choice: _Lines, at: SemanticVersion) -> UpdateCandidate | None:
 
 
 def consecutive_minor_target(versions: Iterable[Object], current: str, now: datetime) -> str | None:
-    """Return the version of the next minor that a forced update chooses, an expired one if it has no other.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return the version of the next minor that a forced update chooses, an expired one if it has no other."""
     best = _next_minor(_by_line(candidates(versions, now)), parse(current))
     return best.text if best else None
 
@@ -209,11 +195,7 @@ def _next_minor(choice: _Lines, at: SemanticVersion) -> UpdateCandidate | None:
 
 
 def forced_target(versions: Sequence[Object], current: str, now: datetime) -> str | None:
-    """Return the version that a forced update chooses, None if the profile has none.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
-    """
+    """Return the version that a forced update chooses, None if the profile has none."""
     return auto_target(versions, current, now) or consecutive_minor_target(versions, current, now)
 
 
@@ -221,18 +203,11 @@ def forced_chain(versions: Sequence[Object], current: str, now: datetime) -> For
     """Return the forced updates of a Shoot on the version ``current`` until it is on one that is not expired.
 
     Every step classifies the versions at ``now``.
-
-    Raises:
-        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     if not due(versions, current, now, auto_update=False):
         return ForcedUpdateChain()
-    listed = [ListedVersion.of(item) for item in versions]
-    return _chain(listed, _by_line(candidates_at(listed, now)), parse(current), current)
-
-
-def _chain(listed: Sequence[ListedVersion], choice: _Lines, at: SemanticVersion, current: str) -> ForcedUpdateChain:
-    """Return the forced updates that lead on from a version that is expired or gone."""
+    listed, at = [ListedVersion.of(item) for item in versions], parse(current)
+    choice = _by_line(candidates_at(listed, now))
     steps: list[str] = []
     while True:
         target = _next_step(choice, at)
@@ -265,7 +240,7 @@ def gap_warnings(versions: Sequence[Object], path: str, now: datetime) -> tuple[
     choices: dict[datetime, _Lines] = {}
     found = []
     for index, item in enumerate(listed):
-        expired = next((stage for stage in item.stages if stage.classification == Classification.EXPIRED), None)
+        expired = expiration_in(item.stages)
         if expired is None:
             continue
         then = max(now, expired.start or now)

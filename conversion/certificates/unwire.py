@@ -53,7 +53,6 @@ from restow.conversion.certificates.wiring.crd import (
     Definition,
     composite_of,
     foreign_webhook,
-    merge_patch,
     resource_of_definition,
 )
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER, MANAGED_BY
@@ -67,7 +66,7 @@ from restow.kube import Cluster, PatchType, Resource
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.kube.errors import ApiError, Forbidden, Invalid, KubeError, NotFound, first_error
 from restow.kube.pager import list_pages
-from restow.kube.resources import CRDS, LEASES, SECRETS, qualified_name
+from restow.kube.resources import CRDS, LEASES, SECRETS, merge_patch, qualified_name
 
 _log = logging.getLogger(__name__)
 

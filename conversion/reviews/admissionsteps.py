@@ -72,27 +72,30 @@ def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: boo
         return _ALLOWED
     here, there = (f"{kind.group}/{kind.version}" for kind in (request.kind, asked))
     shown, sent = graph.convert(old, there), graph.convert(new, there)
-    stash = _annotations(shown).get(key)
-    if parse_stash(stash) is None or parse_stash(_annotations(sent).get(key)) is not None:
+    stash = annotations_of(shown).get(key)
+    if parse_stash(stash) is None or parse_stash(annotations_of(sent).get(key)) is not None:
         return _ALLOWED
     if stored_status:
-        sent = _with_status_of(shown, sent)
-    restored = graph.convert(_annotated(sent, key, stash), here)
+        sent = with_status_of(shown, sent)
+    restored = graph.convert(annotated(sent, key, stash), here)
     return AdmissionResponse(patch=tuple(json_patch(new, with_owners(graph, old, restored))))
 
 
-def _annotations(obj: Json) -> Json:
+def annotations_of(obj: Json) -> Json:
+    """Return an object's annotations, none if they are malformed."""
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return annotations if isinstance(annotations, dict) else {}
 
 
-def _annotated(obj: Json, key: str, text: Any) -> Json:
-    metadata = {**(obj.get("metadata") or {}), "annotations": {**_annotations(obj), key: text}}
+def annotated(obj: Json, key: str, text: Any) -> Json:
+    """Return an object with a further annotation."""
+    metadata = {**(obj.get("metadata") or {}), "annotations": {**annotations_of(obj), key: text}}
     return {**obj, "metadata": metadata}
 
 
-def _with_status_of(stored: Json, obj: Json) -> Json:
+def with_status_of(stored: Json, obj: Json) -> Json:
+    """Return an object with the status of the stored one."""
     others = {name: value for name, value in obj.items() if name != "status"}
     return {**others, "status": stored["status"]} if "status" in stored else others
 

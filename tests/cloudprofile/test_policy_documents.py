@@ -14,6 +14,7 @@ from restow.cloudprofile.shoots.defaulting import default_kubernetes_version
 from restow.cloudprofile.shoots.profile import ShootProfiles, transition_findings
 from restow.cloudprofile.versions.lifecycle import classification_at
 from restow.cloudprofile.versions.updates import auto_target, forced_chain, forced_target, image_target
+from tests.cloudprofile.manifests import shoot_profiles
 
 NOW = datetime(2024, 12, 3, tzinfo=UTC)
 PAST = "2024-12-02T00:00:00Z"
@@ -135,7 +136,7 @@ GEP_32 = {
 )
 def test_gep_32_which_versions_new_shoots_may_have(version: str, refused: bool) -> None:
     """GEP-32: a new Shoot could use an expired version, or one that is unavailable."""
-    profiles = ShootProfiles.of([{"metadata": {"name": "local"}, "spec": GEP_32}])
+    profiles = shoot_profiles([{"metadata": {"name": "local"}, "spec": GEP_32}])
     found = shoot_findings(shoot(version), None, profiles, NOW)
     assert [finding.field for finding in found] == (["spec.kubernetes.version"] if refused else [])
 
@@ -162,7 +163,7 @@ def profiles_of_gep_25() -> ShootProfiles:
         "spec": {"parent": {"kind": "CloudProfile", "name": "aws-central-cloud-profile"}},
         "status": {"cloudProfileSpec": spec("2024-06-06T01:02:03Z")},
     }
-    return ShootProfiles.of([parent], [child])
+    return shoot_profiles([parent], [child])
 
 
 def test_gep_25_an_extended_version_may_be_used_in_its_project() -> None:

@@ -15,7 +15,7 @@ import pytest
 from restow.cloudprofile.findings import is_denied, refusal
 from restow.cloudprofile.profiles.admission import judge, judge_namespaced
 from restow.cloudprofile.shoots.admission import shoot_findings
-from restow.cloudprofile.shoots.profile import ShootProfiles
+from tests.cloudprofile.manifests import shoot_profiles
 from tests.cloudprofile.profiles.test_requirements import FUTURE, NOW, PAST
 
 Json = dict[str, Any]
@@ -71,7 +71,7 @@ class Refused:
             return judge(new, old, children=self.children, shoots=self.shoots, now=NOW).findings
         if new["kind"] == "NamespacedCloudProfile":
             return judge_namespaced(new, old, parent=PARENT, shoots=self.shoots, now=NOW).findings
-        return shoot_findings(new, old, ShootProfiles.of([PARENT, other("other")]), NOW)
+        return shoot_findings(new, old, shoot_profiles([PARENT, other("other")]), NOW)
 
 
 def other(name: str) -> Json:

@@ -46,10 +46,9 @@ from restow.conversion.certificates.wiring.fieldmanagers import (
     rival_at,
 )
 from restow.conversion.model.errors import WiringRefused
-from restow.conversion.model.values import Json
 from restow.crds import Crd
 from restow.crds.composites import XRD_GROUP, XRD_KIND
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import CRDS, Resource, merge_patch
 
 UNWIRED: Final = "restow.dev/unwired"
 """The annotation of a CRD that ``unwire`` returned to the strategy None: the time, in ISO 8601. A server that was
@@ -280,18 +279,6 @@ def plan_wiring(live: Crd | Definition, wiring: Wiring) -> WiringPlan:
     }
     rival = rival_at(crd.webhook, address, crd.managers.below("webhook"))
     return WiringPlan(calls, body, notes, () if rival is None else ((rival, present),), fields.removes, merged)
-
-
-def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
-    """Return the JSON merge patch (RFC 7396) between two objects without nulls."""
-    gone = {name: None for name in before if name not in after}
-    return gone | {
-        name: merge_patch(before[name], value)
-        if isinstance(value, Mapping) and isinstance(before.get(name), Mapping)
-        else value
-        for name, value in after.items()
-        if before.get(name) != value
-    }
 
 
 def _definition(live: Crd | Definition) -> Definition:

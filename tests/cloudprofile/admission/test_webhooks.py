@@ -368,6 +368,12 @@ async def test_nothing_is_filled_in_where_the_spec_stays() -> None:
     assert (await completed(Asked(shoot("", labels={"a": "b"}), shoot("")))).patch == ()
 
 
+async def test_nothing_is_filled_in_of_a_shoot_in_deletion() -> None:
+    """A Shoot whose profile has no images any more could not be deleted."""
+    deleting = changed(shoot("", **LEAVING), region="x")
+    assert (await completed(Asked(deleting, shoot("")))).patch == ()
+
+
 @pytest.mark.parametrize(
     ("spec", "patch"),
     [

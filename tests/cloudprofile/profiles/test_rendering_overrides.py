@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
-from restow.cloudprofile.profiles.rendering import foreign_stages, overridden, written_stages
-from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages
+from restow.cloudprofile.profiles.rendering import foreign_stages, overridden
+from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages, written_stages
 from tests.cloudprofile.strategies import any_lifecycles, lifecycles, pulled_down, versions
 
 _Lifecycle = list[dict[str, str]]

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.shoots.profile import (
-    ShootProfiles,
     disagreement_findings,
     reference_findings,
     sync_reference,
     transition_findings,
 )
+from tests.cloudprofile.manifests import shoot_profiles
 
 
 def shoot(version: str = "1.32.1", workers: list[dict[str, Any]] | None = None, **spec: Any) -> dict[str, Any]:
@@ -49,9 +49,7 @@ WORKER = {
 
 def test_siblings_of_one_root_may_be_switched() -> None:
     """A team that tries another NamespacedCloudProfile would have to move over the root (Design 7)."""
-    profiles = ShootProfiles.of(
-        [{"metadata": {"name": "p"}, "spec": OFFER}], [child("a", **OFFER), child("b", **OFFER)]
-    )
+    profiles = shoot_profiles([{"metadata": {"name": "p"}, "spec": OFFER}], [child("a", **OFFER), child("b", **OFFER)])
     old = shoot(workers=[WORKER], cloudProfile=reference("NamespacedCloudProfile", "a"))
     new = shoot(workers=[WORKER], cloudProfile=reference("NamespacedCloudProfile", "b"))
     assert transition_findings(old, new, profiles) == ()
@@ -68,7 +66,7 @@ def test_siblings_of_one_root_may_be_switched() -> None:
 def test_moves_need_what_workers_use(missing: str, field: str, said: str) -> None:
     """A pool whose machines the new profile does not offer could not be rolled any more."""
     less = {name: value for name, value in OFFER.items() if name != missing}
-    profiles = ShootProfiles.of([{"metadata": {"name": "p"}, "spec": OFFER}], [child("a", **less)])
+    profiles = shoot_profiles([{"metadata": {"name": "p"}, "spec": OFFER}], [child("a", **less)])
     old = shoot(workers=[WORKER], cloudProfileName="p")
     new = shoot(workers=[WORKER], cloudProfile=reference("NamespacedCloudProfile", "a"))
     found = transition_findings(old, new, profiles)
@@ -81,14 +79,14 @@ def test_moves_need_what_workers_use(missing: str, field: str, said: str) -> Non
 def test_an_image_that_neither_profile_has_does_not_hold_back() -> None:
     """A Shoot on an image that no profile offers any more could never move."""
     old_offer = {**OFFER, "machineImages": []}
-    profiles = ShootProfiles.of([{"metadata": {"name": "p"}, "spec": old_offer}], [child("a", **old_offer)])
+    profiles = shoot_profiles([{"metadata": {"name": "p"}, "spec": old_offer}], [child("a", **old_offer)])
     new = shoot(workers=[WORKER], cloudProfile=reference("NamespacedCloudProfile", "a"))
     assert transition_findings(shoot(workers=[WORKER], cloudProfileName="p"), new, profiles) == ()
 
 
 def test_cloud_profiles_are_never_exchanged() -> None:
     """A Shoot could move to another CloudProfile, which is another infrastructure."""
-    profiles = ShootProfiles.of([{"metadata": {"name": name}, "spec": OFFER} for name in "pq"])
+    profiles = shoot_profiles([{"metadata": {"name": name}, "spec": OFFER} for name in "pq"])
     old, new = (shoot(cloudProfile=reference("CloudProfile", name)) for name in "pq")
     (found,) = transition_findings(old, new, profiles)
     assert found.field == "spec.cloudProfile" and 'cannot change from "p" to "q"' in found.detail
@@ -96,7 +94,7 @@ def test_cloud_profiles_are_never_exchanged() -> None:
 
 def test_a_root_of_the_same_name_in_another_kind_is_no_relative() -> None:
     """A Shoot could move to a NamespacedCloudProfile that only has the name of its CloudProfile (GEP-25)."""
-    profiles = ShootProfiles.of([{"metadata": {"name": "p"}, "spec": OFFER}], [child("p", parent="q", **OFFER)])
+    profiles = shoot_profiles([{"metadata": {"name": "p"}, "spec": OFFER}], [child("p", parent="q", **OFFER)])
     old, new = shoot(cloudProfileName="p"), shoot(cloudProfile=reference("NamespacedCloudProfile", "p"))
     (found,) = transition_findings(old, new, profiles)
     assert 'from "p" to "p" (root: "q")' in found.detail
@@ -141,13 +139,6 @@ def test_a_moved_reference_takes_the_old_name_along() -> None:
     old = shoot(cloudProfileName="p", cloudProfile=reference("CloudProfile", "p"))
     new = shoot(cloudProfileName="p", cloudProfile=reference("NamespacedCloudProfile", "n"))
     assert "cloudProfileName" not in sync_reference(new, old)["spec"]
-
-
-def test_a_shoot_in_deletion_is_left_alone() -> None:
-    """A Shoot in deletion would be refused or changed."""
-    deleting = shoot(cloudProfileName="p")
-    deleting["metadata"]["deletionTimestamp"] = "2025-01-15T12:00:00Z"
-    assert sync_reference(deleting, None) == deleting
 
 
 def test_a_reference_without_a_name_is_none() -> None:

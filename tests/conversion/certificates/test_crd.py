@@ -17,9 +17,10 @@ from restow.conversion.certificates.wiring.clientconfig import (
     is_named,
     name_of,
 )
-from restow.conversion.certificates.wiring.crd import merge_patch, plan_wiring
+from restow.conversion.certificates.wiring.crd import plan_wiring
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.crds import Crd
+from restow.kube.resources import merge_patch
 
 OLD, NEW, OTHER = Bundle.of([b"old"]), Bundle.of([b"new"]), Bundle.of([b"other"])
 SERVICE = Service("system", "webhook", "/convert")

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.cloudprofile.objects import merge_patch
+from restow.kube.resources import merge_patch
 from tests.memory.custom import apply_merge_patch
 
 values = st.recursive(
