@@ -1,7 +1,7 @@
 """Which fields of a version the rules of a kind touch, so that tests concentrate on them.
 
 A field that no rule claims is copied, whatever it holds; a moved, stashed or dropped one is copied as a whole. Fields
-that functions see, and fields that rules compare, count as touched in full.
+that functions see, and fields that rules compare or that choose the branch of a union, count as touched in full.
 
 Pure.
 """
@@ -77,6 +77,10 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
                 _add_scope(found, root, rule, side)
             elif rule.is_opaque or (rule.passes and not rule.moves):
                 found.full = True
+        if rule.is_branch:
+            for text in rule.named(side):
+                node.at(parse(text)).full = True
+            _add(node, root, rule.contained, side)
         for text in rule.reads if side == "hub" else ():
             _add_read(node, root, text)
 
