@@ -113,7 +113,7 @@ class _Step:
             return obj
         stash = Stash({**theirs.kept, **stash.kept}, stash.dropped + theirs.dropped)
         if self.adopted.stays:
-            stash.put(ADOPTED, {**marks, self.adopted.annotation: True})
+            stash.put(ADOPTED, {**marks, self.adopted.annotation: {}})
         else:
             others = {name: text for name, text in annotations_of(found).items() if name != self.adopted.annotation}
             left = {name: value for name, value in found["metadata"].items() if name != "annotations"}

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
-from restow.conversion.rules.model import FROM_ROOT, Rule, ScopedRules, Side, read_steps
+from restow.conversion.rules.model import FROM_ROOT, Container, Rule, ScopedRules, Side, read_steps
 
 #: The steps from a list to its items, and from a map to its values.
 ITEMS: Final = "[]"
 VALUES: Final = "{}"
+_INSIDE: Final[Mapping[Container, tuple[str, ...]]] = {"list": (ITEMS,), "map": (VALUES,), "object": ()}
 
 _STEP: Final = re.compile(r'\.([^.\[{]+)|(\[\])|(\{\})|\[("(?:[^"\\]|\\.)*")\]')
 
@@ -86,12 +87,14 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
 
 
 def _add_scope(node: Touched, root: Touched, rule: ScopedRules, side: Side) -> None:
-    inside = {"list": (ITEMS,), "map": (VALUES,), "object": ()}[rule.container]
-    below = node.at(inside)
+    below = node.at(_INSIDE[rule.container])
     below.full = below.full or rule.hide is not None or rule.merge is not None
     for key in rule.keys or ():
         below.at((key,))
     _add(below, root, rule.rules, side)
+    for again in rule.recurse:
+        *parents, last = (*parse(again.spoke if side == "spoke" else again.hub), *_INSIDE[again.container])
+        below.at(parents).below[last] = below
 
 
 def _add_read(node: Touched, root: Touched, text: str) -> None:

@@ -29,3 +29,10 @@ def test_a_branch_inside_of_an_item_is_touched_there() -> None:
     branch = rules.when([rules.enum("m", {"x": "y"})], field="type", equals="S3")
     items = of(rules.each("spec.items", [branch], key="n")).below["spec"].below["items"].below["[]"]
     assert items.below.keys() == {"n", "type", "m"} and items.below["m"].full
+
+
+def test_a_tree_is_touched_at_all_levels() -> None:
+    """Rules that apply again inside of an item would be tried with one level alone."""
+    rule = rules.each("routes", [rules.enum("m", {"x": "y"})], key="n", recurse=["routes", "one.", "box.other{}"])
+    item = of(rule).below["routes"].below["[]"]
+    assert item.below["routes"].below["[]"] is item.below["one"] is item.below["box"].below["other"].below["{}"] is item
