@@ -20,7 +20,8 @@ from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVers
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json
 from restow.conversion.rules.kindwide import Keyless, keeping
-from restow.conversion.rules.model import Rule, Side
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 from restow.crds.types import violations

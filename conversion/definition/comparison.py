@@ -15,7 +15,11 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.likely import Field, likely
 from restow.conversion.definition.suggestions import python_source
 from restow.conversion.model.fieldpath import Path, argument
-from restow.conversion.rules.model import End, Ends, Lens, Rule, ScopedRules, Side, opposite
+from restow.conversion.rules.known import End, Ends
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side, opposite
 from restow.crds import Schema
 
 

@@ -30,7 +30,7 @@ from restow.conversion.explain.trace import Trace, trace
 from restow.conversion.model.errors import ObjectError, kept_values
 from restow.conversion.model.fieldpath import Steps, value_at
 from restow.conversion.model.values import Json, same
-from restow.conversion.rules.model import Direction
+from restow.conversion.rules.sides import Direction
 from restow.conversion.stash.annotation import Stash, annotations_of, parse_stash, unseal
 from restow.conversion.stash.items import doubtful
 from restow.crds import Schema, pruned_paths

@@ -22,7 +22,7 @@ from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.values import is_json
 from restow.conversion.rulefiles.phrase import as_data
 from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, vocabulary
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.protocol import Rule
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
 _STYLE: Final = Style(quote='"')  # texts inside CEL have single quotes

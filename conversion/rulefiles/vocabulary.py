@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from restow.conversion import rules
 from restow.conversion.rules import Rule
-from restow.conversion.rules.model import OnError
+from restow.conversion.rules.protocol import OnError
 from restow.crds.conversionrules import CONVERSION_RULES
 
 API_VERSION: Final = CONVERSION_RULES.api_version

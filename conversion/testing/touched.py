@@ -16,7 +16,10 @@ from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
-from restow.conversion.rules.model import FROM_ROOT, Container, Rule, ScopedRules, Side, read_steps
+from restow.conversion.rules.functions import FROM_ROOT, read_steps
+from restow.conversion.rules.protocol import Container, Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side
 
 #: The steps from a list to its items, and from a map to its values.
 ITEMS: Final = "[]"

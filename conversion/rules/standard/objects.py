@@ -13,19 +13,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from restow.conversion.model.values import ABSENT, canonical, depth, is_int64, plain
-from restow.conversion.rules.model import (
-    Ends,
-    Lens,
-    Misfit,
-    Move,
-    Rule,
-    RuleGroup,
-    Shape,
-    Side,
-    Standard,
-    declared,
-    opposite,
-)
+from restow.conversion.rules.known import Ends, Misfit, Shape, Standard
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.protocol import Rule, RuleGroup, declared
+from restow.conversion.rules.sides import Side, opposite
 from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, oriented
 
 #: The fields of one parent: names that both versions have, or a mapping from the single object's names to the other
