@@ -78,7 +78,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Example]]] = {
             "- copy: {spoke: [spec.profile, spec.profileName], hub: spec.profile}",
             "spec: {profile: small, profileName: small}",
             "spec: {profile: small}",
-            "a copy that differs from the first one, and that a copy is missing, come back from the stash",
+            "a copy that differs from the one that counts, and that a copy is missing, come back from the stash",
         ),
     },
     "Fields of one version": {
@@ -296,7 +296,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Example]]] = {
             "- described: {spoke: spec.config, by: hub}",
             "spec: {config: {x: 1}}",
             "spec: {config: {x: 1}}",
-            "a value that the schema cannot hold comes back from the stash",
+            "a value that the schema cannot hold comes back from the stash; with `partial`, what it can hold is shown",
         ),
     },
 }

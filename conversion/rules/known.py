@@ -93,7 +93,7 @@ class Standard:
     direction, a function like ``merge`` of ``rules.pair``: an edit of the source side keeps the target's stashed values
     where possible. ``must_fit`` is a side that shows only values that its schema can hold as a whole; with ``passes``
     this also applies to values that the rule leaves unchanged. ``repeats`` is a side that has the other side's value
-    at several places.
+    at several places. ``by_schema`` returns the functions, and ``merge``, for the schema of ``must_fit``.
     """
 
     shapes: Mapping[Side, tuple[Shape, ...]]
@@ -104,6 +104,7 @@ class Standard:
     repeats: Side | None = None
     check: Callable[[Ends], Iterator[Misfit]] | None = None
     image: Callable[[Sequence[Shape | None]], Sequence[Shape]] | None = None
+    by_schema: Callable[[Schema], tuple[Function, Function, Mapping[Direction, Function]]] | None = None
 
 
 class Names(Protocol):

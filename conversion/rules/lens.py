@@ -203,7 +203,14 @@ class Lens(Rule):
         return self.loses in ("both", direction) or ("hub" if direction == "up" else "spoke") in self.admitted
 
     def fitted(self, spoke: Schema | None, hub: Schema | None) -> Rule:
-        """Return the rule with the enums that its table does not cover."""
+        """Return the rule with the enums that its table does not cover, or with functions that know a schema."""
+        if self.standard is not None and self.standard.by_schema is not None:
+            is_hub = self.standard.must_fit == "hub"
+            schema = schema_at(hub if is_hub else spoke, parse((self.hub if is_hub else self.spoke)[0]))
+            if schema is None:
+                return self
+            up, down, merge = self.standard.by_schema(schema)
+            return replace(self, up=up, down=down, standard=replace(self.standard, merge=merge))
         if self.tables is None:
             return self
         ours, theirs = schema_at(spoke, parse(self.spoke[0])), schema_at(hub, parse(self.hub[0]))
