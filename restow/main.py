@@ -75,7 +75,7 @@ COMMANDS = {
     "explain": "Explain where each field of a converted object came from.",
     "check": "Check that conversions account for every field of CRDs.",
     "roundtrip": "Convert objects to other versions and back; report differences.",
-    "rules": "Print conversion rules as data, or their JSON Schema.",
+    "rules": "List, explain and print conversion rules, or their JSON Schema.",
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "unwire": "Take a conversion webhook away from CRDs that do not need it.",

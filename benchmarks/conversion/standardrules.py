@@ -23,7 +23,8 @@ from typing import Any
 from benchmarks.records import Recorder, add_flag
 from benchmarks.tables import Result, Table, markdown
 from restow.conversion import Graph, Registry, rules
-from restow.conversion.rules.model import Lens, Remembered
+from restow.conversion.rules.known import Remembered
+from restow.conversion.rules.lens import Lens
 
 __all__ = ["CONTESTS", "Contest", "Figures", "compare", "main", "measured"]
 

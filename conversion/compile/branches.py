@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, SourceWriter
-from restow.conversion.rules.branches import Branched, Union, ordered
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.unions import Branched, Union, ordered
 
 #: Writes the code of rules for the object in a variable, with the variable of its stash; see ``route.write_scope``.
 Inner = Callable[[Sequence[Rule], str, str], tuple[str, str]]

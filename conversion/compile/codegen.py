@@ -19,15 +19,9 @@ from functools import partial
 from typing import Any, Final
 
 from restow.conversion.model.fieldpath import Path, parse, pointer, shown
-from restow.conversion.rules.model import (
-    FROM_ROOT,
-    Direction,
-    Rule,
-    Side,
-    claimed_paths,
-    is_constant_read,
-    read_steps,
-)
+from restow.conversion.rules.functions import FROM_ROOT, is_constant_read, read_steps
+from restow.conversion.rules.protocol import Rule, claimed_paths
+from restow.conversion.rules.sides import Direction, Side
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 

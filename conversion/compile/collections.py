@@ -15,7 +15,9 @@ from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import Path, pointer
 from restow.conversion.rules.kindwide import has_limits
-from restow.conversion.rules.model import Rule, ScopedRules, Side, claimed_paths, key_names
+from restow.conversion.rules.protocol import Rule, claimed_paths
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
@@ -142,7 +144,7 @@ class CollectionBuilder:
         w, target, items = self._writer, self.target, self.take.value
         all_kept, hidden, all_lost, item = (w.fresh(stem) for stem in ("kept", "hidden", "lost", "old"))
         kept = w.fresh("kept") if self.frame.has_kept else NOTHING_KEPT
-        keys = key_names(self.rule, self.frame.stage.source_side)
+        keys = self.rule.key_names(self.frame.stage.source_side)
         w(f"{all_lost} = None")
         if self.frame.has_kept:
             w(f"{all_kept} = {hidden} = {kept} = None")
@@ -169,7 +171,7 @@ class CollectionBuilder:
 
     def _write_list_end(self, all_lost: str, hidden: str) -> None:
         w, target, entry = self._writer, self.target, self._writer.fresh("entry")
-        new_keys = key_names(self.rule, self.frame.stage.target_side)
+        new_keys = self.rule.key_names(self.frame.stage.target_side)
         with w.block(f"if {all_lost}:"):
             w(f"{entry} = LIST_ENTRY({all_lost}, {target}, {new_keys!r})")
             with w.block(f"if {entry} is not None:"):
@@ -199,7 +201,7 @@ class CollectionBuilder:
         with w.block(f"if {self.take.value} is A and {self.frame.kept} and all({self.presence.shown_before(around)}):"):
             w(f"{hidden} = KEPT_ITEMS({self.frame.kept}, {self.put.address!r}, (), ())[1]")
             wanted = self._schemas()[1]
-            keys, schema = key_names(self.rule, "hub"), w.constant("schema", wanted and wanted.items)
+            keys, schema = self.rule.key_names("hub"), w.constant("schema", wanted and wanted.items)
             w(f"{self.target} = WITH_HIDDEN((), {hidden}, {keys!r}, {schema}) or A")
 
     def _write_hiding(self, item: str, all_lost: str) -> None:

@@ -21,7 +21,11 @@ from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWrit
 from restow.conversion.compile.lens import NARROW, LensStep, is_narrow
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import pointer, starts_with
-from restow.conversion.rules.model import Constant, Default, Inline, Lens, Move, Private, Remembered, Rule, Shortcut
+from restow.conversion.rules.known import Inline, Remembered, Shortcut
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.onesided import Constant, Default, Private
+from restow.conversion.rules.protocol import Rule
 from restow.crds.schema import schema_at
 
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from types import MappingProxyType
 
-from restow.conversion.compile.adoption import Adopted, adoption
+from restow.conversion.compile.adoption import Adopted, Adoption
 from restow.conversion.compile.route import Leg, Route, compile_leg, join_route
 from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVersion
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json
 from restow.conversion.rules.kindwide import Keyless, keeping
-from restow.conversion.rules.model import Rule, Side
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 from restow.crds.types import violations
@@ -144,8 +145,10 @@ class KindGraph:
     def adopted(self, obj: Json) -> Json:
         """Return an object in which a stash of restow's own replaces the stashes of other tools."""
         source = str(obj["apiVersion"]).rpartition("/")[2]
-        adopt = _adoption(self.routes, self.adopts, self.group, self.kind, source, self.stash_key, self.stash_budget)
-        return obj if adopt is None else adopt(obj)
+        adopts = self.adopts
+        return _adoption(self.routes, adopts, self.group, self.kind, source, self.stash_key, self.stash_budget).take(
+            obj
+        )
 
     def schema(self, version: str) -> Schema | None:
         """Return the schema of a version, None if no CRD was given."""
@@ -185,11 +188,11 @@ def _adoption(
     source: str,
     stash_key: str,
     budget: int,
-) -> Callable[[Json], Json] | None:
+) -> Adoption:
     def back(version: str) -> Callable[[Json], Json]:
         return routes[version, source].function
 
-    return adoption(adopts, group=group, kind=kind, source=source, back=back, stash_key=stash_key, budget=budget)
+    return Adoption(adopts, group=group, kind=kind, source=source, back=back, stash_key=stash_key, budget=budget)
 
 
 def _adopting(
@@ -202,16 +205,17 @@ def _adopting(
     budget: int,
 ) -> dict[tuple[str, str], Route]:
     """Return the routes with the adoption of other tools' stashes as their first step."""
-    found = dict(routes)
-    for (source, target), route in routes.items() if adopts else ():
-        adopt = _adoption(routes, adopts, group, kind, source, stash_key, budget)
-        if adopt is not None:
-            found[source, target] = replace(route, function=_after(adopt, route.function))
-    return found
+    if not adopts:
+        return dict(routes)
+    at = {source: _adoption(routes, adopts, group, kind, source, stash_key, budget) for source, _ in routes}
+    return {
+        (source, target): replace(route, function=_adopted(at[source], route.function, at[target]))
+        for (source, target), route in routes.items()
+    }
 
 
-def _after(adopt: Callable[[Json], Json], function: Callable[[Json], Json]) -> Callable[[Json], Json]:
-    return lambda obj: function(adopt(obj))
+def _adopted(before: Adoption, convert: Callable[[Json], Json], after: Adoption) -> Callable[[Json], Json]:
+    return lambda obj: after.arrive(convert(before.take(obj)))
 
 
 def _waivers(rules: Sequence[Rule], side: Side, around: str = ROOT) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
-from restow.conversion.rules.model import Direction, Move, Rule, Side
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Direction, Side
 from restow.crds import Schema
 
 

@@ -23,8 +23,11 @@ from typing import Any, Final
 from restow.conversion.model.errors import ObjectError, RuleFailed, ValueBeyondLimits, note_kept
 from restow.conversion.model.fieldpath import Path, dig
 from restow.conversion.model.values import ABSENT, Json, alike, is_json, same
+from restow.conversion.rules.functions import is_constant_read
 from restow.conversion.rules.kindwide import has_limits
-from restow.conversion.rules.model import Direction, Lens, Packing, Side, claimed_paths, is_constant_read
+from restow.conversion.rules.lens import Lens, Packing
+from restow.conversion.rules.protocol import claimed_paths
+from restow.conversion.rules.sides import Direction, Side
 from restow.conversion.rules.standard.enums import Admitted
 from restow.conversion.rules.standard.shapes import computing
 from restow.conversion.stash.entries import failed_entry, is_kept_failure, is_shown

@@ -31,23 +31,15 @@ from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.model.errors import RuleFailed, ValueBeyondLimits, note_kept
 from restow.conversion.model.fieldpath import dig, parse, pointer
 from restow.conversion.model.values import ABSENT, Json, is_json, same
-from restow.conversion.rules.branches import branched, discriminators, flattened
+from restow.conversion.rules.functions import FROM_ROOT, read_steps
 from restow.conversion.rules.kindwide import any_has_limits, keeping
-from restow.conversion.rules.model import (
-    FROM_ROOT,
-    Constant,
-    Default,
-    Direction,
-    Lens,
-    Move,
-    Private,
-    Rule,
-    ScopedRules,
-    Side,
-    claimed_paths,
-    everywhere,
-    read_steps,
-)
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.onesided import Constant, Default, Private
+from restow.conversion.rules.protocol import Rule, claimed_paths, everywhere
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Direction, Side
+from restow.conversion.rules.unions import branched, discriminators, flattened
 from restow.conversion.stash import entries
 from restow.conversion.stash import items as lists
 from restow.conversion.stash.annotation import Stash, seal, unseal

@@ -17,7 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from restow.conversion.model.fieldpath import Path, argument
-from restow.conversion.rules.model import Container, Move, Rule, ScopedRules, Side
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.protocol import Container, Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 
 _SCOPES: Final = {"list": "each", "map": "each_value", "object": "inside"}

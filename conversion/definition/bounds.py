@@ -18,7 +18,7 @@ from typing import Any, Final
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.protocol import Rule
 from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path
 from restow.crds.schema import schema_at

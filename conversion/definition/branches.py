@@ -21,17 +21,13 @@ from typing import Any
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import same
-from restow.conversion.rules.branches import Branched, Union, When, branched, flattened, ordered, overlap
-from restow.conversion.rules.model import (
-    Default,
-    Lens,
-    Move,
-    Private,
-    Rule,
-    ScopedRules,
-    Side,
-    claimed_paths,
-)
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.onesided import Default, Private
+from restow.conversion.rules.protocol import Rule, claimed_paths
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side
+from restow.conversion.rules.unions import Branched, Union, When, branched, flattened, ordered, overlap
 from restow.crds import ANY, Schema
 from restow.crds.schema import schema_at
 

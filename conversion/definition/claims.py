@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from restow.conversion.definition.advice import Around
-from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
+from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.required import (
     check_dispensable,
     check_given,
@@ -25,19 +25,9 @@ from restow.conversion.definition.required import (
 )
 from restow.conversion.definition.shapes import check_scalar, check_standard
 from restow.conversion.model.fieldpath import Path, parse, shown
-from restow.conversion.rules.model import (
-    Constant,
-    Default,
-    Direction,
-    Names,
-    Rule,
-    ScopedRules,
-    Side,
-    Standard,
-    inside_path,
-    key_names,
-    opposite,
-)
+from restow.conversion.rules.known import Names, Standard
+from restow.conversion.rules.protocol import Container, Rule, inside_path
+from restow.conversion.rules.sides import Direction, Side, opposite
 from restow.crds import ANY, Schema
 from restow.crds.paths import items_path
 from restow.crds.schema import schema_at
@@ -79,31 +69,31 @@ class SchemaAnswers:
             spoke, hub = (other, found.items) if listed == "hub" else (found.items, other)
             self._cover((), spoke, hub, Around("wrapped", ours, theirs, rule), listed)
 
-    def inside(self, rule: ScopedRules) -> None:
+    def inside(self, rule: Rule, container: Container) -> None:
         """Report what the rules inside of a list, a map or an object leave out, and changes of the keys of a list."""
         ours, theirs, from_schema, to_schema = self._ends(rule)
         if from_schema is None or to_schema is None:
             return
-        wanted = "list" if rule.container == "list" else "map"
+        wanted = "list" if container == "list" else "map"
         for side, path, schema in zip(SIDES, (ours, theirs), (from_schema, to_schema), strict=True):
             if schema.kind not in (wanted, "any"):
-                fix = _other_scope(schema, shown(path).removeprefix("."), rule)
+                fix = _other_scope(schema, shown(path).removeprefix("."), container)
                 self.findings.add(side, path, f"{rule.label} needs a {wanted}", fix)
                 return
         self.guaranteed(rule)
-        declared = (name for side in SIDES for name in key_names(rule, side))
+        declared = (name for side in SIDES for name in rule.key_names(side))
         keys = frozenset((*from_schema.list_keys, *to_schema.list_keys, *declared))
-        if rule.container == "list":
-            check_keys(rule, self.findings)
+        if container == "list":
+            self.findings.report(rule, rule.check_keys())
             self._list_keys(rule, "spoke", from_schema, ours)
             self._list_keys(rule, "hub", to_schema, theirs)
         below = rule.inner_schema("spoke", self.roots["spoke"]), rule.inner_schema("hub", self.roots["hub"])
         if below[0] is not None and below[1] is not None:
-            around = Around(rule.container, ours, theirs, rule, keys)
-            self._cover(_entered(rule, below[0], below[1]), below[0], below[1], around)
+            around = Around(container, ours, theirs, rule, keys)
+            self._cover(rule.entered(below[0], below[1]), below[0], below[1], around)
 
-    def _list_keys(self, rule: ScopedRules, side: Side, schema: Schema, path: Path) -> None:
-        keys = key_names(rule, side)
+    def _list_keys(self, rule: Rule, side: Side, schema: Schema, path: Path) -> None:
+        keys = rule.key_names(side)
         if schema.list_type == "map" and set(keys) != set(schema.list_keys):
             self.findings.add(
                 side,
@@ -160,7 +150,7 @@ class SchemaAnswers:
         """Report a required field that shows some values only."""
         check_shown(rule, self.roots, self.findings)
 
-    def implied(self, rule: Constant | Default) -> None:
+    def implied(self, rule: Rule) -> None:
         """Report a value that its side does not admit, and a default that removes a required field."""
         check_implied(rule, self.rules, self.roots["spoke"], self.roots["hub"], self.findings)
 
@@ -185,25 +175,11 @@ class SchemaAnswers:
         self.cover(rules, spoke, hub, self.findings.below(places["spoke"], places["hub"], step))
 
 
-def _entered(rule: ScopedRules, spoke: Schema, hub: Schema) -> tuple[Rule, ...]:
-    """Return the inner rules, and those that apply again, as long as a schema describes something there.
-
-    A schema is finite, so its innermost level may lack the field; the first level may not.
-    """
-    again = []
-    for each in rule.recursions:
-        ends = schema_at(spoke, parse(each.spoke[0])), schema_at(hub, parse(each.hub[0]))
-        is_last = rule.is_again and ends == (None, None)
-        if not is_last and any(end is not ANY for end in ends):
-            again.append(each)
-    return (*rule.rules, *again)
-
-
-def _other_scope(schema: Schema, path: str, rule: ScopedRules) -> str:
+def _other_scope(schema: Schema, path: str, container: Container) -> str:
     """Return the rule that enters what the schema declares at a path."""
     if schema.kind == "list":
         return f'It is a list: write rules.each("{path}", […])'
-    if schema.kind == "map" and rule.container == "list":
+    if schema.kind == "map" and container == "list":
         name = "inside" if schema.properties else "each_value"
         return f'It is {"an object" if schema.properties else "a map"}: write rules.{name}("{path}", […])'
     return "Correct the path"

@@ -15,7 +15,11 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.likely import Field, likely
 from restow.conversion.definition.suggestions import python_source
 from restow.conversion.model.fieldpath import Path, argument
-from restow.conversion.rules.model import End, Ends, Lens, Rule, ScopedRules, Side, opposite
+from restow.conversion.rules.known import End, Ends
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side, opposite
 from restow.crds import Schema
 
 
@@ -35,7 +39,8 @@ def compare_types(
     ours, theirs = _type(spoke), _type(hub)
     if "untyped" in (ours, theirs) and ours != theirs:
         side: Side = "hub" if ours == "untyped" else "spoke"
-        _refuse_opaque(side, spoke_path, hub_path, "keeps any value", findings, required)
+        is_whole = (hub if side == "hub" else spoke).kind not in ("map", "list")
+        _refuse_opaque(side, spoke_path, hub_path, "keeps any value", findings, required, is_whole=is_whole)
         return False
     if ours != theirs:
         problem = f"is {ours}, but {findings.hub} {findings.place('hub', hub_path)} is {theirs}"
@@ -125,14 +130,24 @@ def _other_map(spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) 
 
 
 def _refuse_opaque(
-    by: Side, spoke: Path, hub: Path, keeps: str, findings: DiagnosticCollector, required: frozenset[Side]
+    by: Side,
+    spoke: Path,
+    hub: Path,
+    keeps: str,
+    findings: DiagnosticCollector,
+    required: frozenset[Side],
+    *,
+    is_whole: bool = False,
 ) -> None:
-    """Report a field that one version keeps as it is, and that the other one, ``by``, describes."""
+    """Report a field that one version keeps as it is, and that the other one, ``by``, describes.
+
+    ``is_whole``: no part of the value can fit alone.
+    """
     other = opposite(by)
     path, place = (spoke, findings.place("hub", hub)) if other == "spoke" else (hub, findings.place("spoke", spoke))
     spot = findings.spot(spoke, hub, required=required)
-    whole = spot.rule("described", *spot.ends, f'by="{by}"')
-    fix = f"Pass what fits, and stash the rest, with {whole}{spot.note}; or describe it in both versions"
+    described = spot.rule("described", *spot.ends, f'by="{by}"{"" if is_whole else ", partial=True"}')
+    fix = f"Pass what fits, and stash the rest, with {described}{spot.note}; or describe it in both versions"
     if spot.is_whole and not isinstance(spot.instead, ScopedRules):
         fix = f"{spot.conversion_as_a_whole}; or describe it in both versions"
     elif by in spot.required:  # a rule that stashes what does not fit would leave the field out

@@ -21,8 +21,9 @@ from restow.conversion.definition.comparison import compare_types
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.required import check_made, check_waivers, is_guaranteed, one_sided, requiring
 from restow.conversion.model.fieldpath import Path, argument, parse, shown, starts_with
-from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Rule, Side, opposite
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side, opposite
+from restow.conversion.rules.unions import flattened
 from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
 from restow.crds.schema import schema_at

@@ -15,7 +15,8 @@ from typing import Any, Final
 from restow.conversion.definition.advice import Around, Spot, spot
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse, shown, starts_with
-from restow.conversion.rules.model import SIDES, Defect, Rule, ScopedRules, Side, Surroundings, ungrouped
+from restow.conversion.rules.protocol import Defect, Rule, Surroundings, ungrouped
+from restow.conversion.rules.sides import SIDES, Side
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 
@@ -101,11 +102,6 @@ class DiagnosticCollector:
     def is_answered(self, side: Side, path: Path) -> bool:
         """Return whether a rule defines the meaning of a missing required field."""
         return (side, path) in self.answered
-
-
-def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
-    """Report rules that change the keys of the items of their list."""
-    findings.report(rule, rule.check_keys())
 
 
 def with_keys(rules: Sequence[Rule], hub: Schema | None) -> tuple[Rule, ...]:

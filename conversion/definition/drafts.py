@@ -19,7 +19,8 @@ from restow.conversion.definition.likely import Field, Likely, bare, likely
 from restow.conversion.definition.names import are_one_name, likeness, words
 from restow.conversion.definition.suggestions import python_source
 from restow.conversion.model.fieldpath import Path, shown, starts_with
-from restow.conversion.rules.model import Container, Rule, Side, inside_path
+from restow.conversion.rules.protocol import Container, Rule, inside_path
+from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 

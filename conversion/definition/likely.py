@@ -19,7 +19,7 @@ from restow.conversion import rules
 from restow.conversion.definition.advice import literal
 from restow.conversion.definition.names import are_one_name, likeness, means_another, singular, without_unit
 from restow.conversion.model.fieldpath import Path, shown
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.protocol import Rule
 from restow.crds import Schema
 
 

@@ -25,9 +25,10 @@ from typing import Final
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.fieldpath import Path, parse, shown
-from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.kindwide import Keyless, lists_of, with_keyless
-from restow.conversion.rules.model import Loss, Rule, ScopedRules
+from restow.conversion.rules.protocol import Loss, Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.unions import flattened
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 from restow.crds.schema import schema_at

@@ -19,8 +19,9 @@ from typing import Final
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, argument, parse, shown, starts_with
-from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import SIDES, Rule, Side, opposite
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import SIDES, Side, opposite
+from restow.conversion.rules.unions import flattened
 from restow.crds import Schema
 from restow.crds.paths import ROOT
 from restow.crds.schema import schema_at

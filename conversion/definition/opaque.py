@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import Path, parse, starts_with
-from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.unions import flattened
 from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 

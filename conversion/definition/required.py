@@ -19,20 +19,13 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.missing import beyond, is_always, is_required, left_out
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.branches import overlap
-from restow.conversion.rules.model import (
-    Constant,
-    Default,
-    Lens,
-    Move,
-    Private,
-    Rule,
-    ScopedRules,
-    Side,
-    Waiver,
-    claimed_paths,
-    opposite,
-)
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.onesided import Private, Waiver
+from restow.conversion.rules.protocol import Rule, claimed_paths
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side, opposite
+from restow.conversion.rules.unions import overlap
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
@@ -142,36 +135,32 @@ def _identifying(side: Side, key: str, roots: Mapping[Side, Schema], claims: _Cl
     return min(alike, key=lambda name: name not in there.required, default=None)
 
 
-def check_implied(
-    rule: Constant | Default, rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector
-) -> None:
+def check_implied(rule: Rule, rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
     """Report a value that its side does not admit, and a default that removes a field that its side requires."""
     roots: dict[Side, Schema] = {"spoke": spoke, "hub": hub}
-    path = parse(getattr(rule, rule.filled_in)[0])
-    field = schema_at(roots[rule.filled_in], path)
-    if not fits(rule.value, field):
-        problem = f"the value of {rule.label} is of another type"
-        findings.add(rule.filled_in, path, problem, "Give a value that the schema admits")
-    elif field is not None and (lacking := next(violations(_completed(rule, path, rules), field, ""), None)):
-        problem = f"the value of {rule.label} is not valid: {shown(path)}{lacking}"
-        findings.add(rule.filled_in, path, problem, "Give a value that the schema admits")
-    if isinstance(rule, Default) and rule.hides:
-        _check_omittable(rule, path, roots, findings)
+    for side, root in roots.items():
+        filled = rule.fills(side)
+        if filled is None:
+            continue
+        path, value = filled
+        field = schema_at(root, path)
+        if not fits(value, field):
+            problem = f"the value of {rule.label} is of another type"
+            findings.add(side, path, problem, "Give a value that the schema admits")
+        elif field is not None and (lacking := next(violations(_completed(filled, side, rules), field, ""), None)):
+            problem = f"the value of {rule.label} is not valid: {shown(path)}{lacking}"
+            findings.add(side, path, problem, "Give a value that the schema admits")
+        if rule.omits is not None:
+            _check_omittable(rule, rule.omits, filled, roots, findings)
 
 
-def _completed(rule: Constant | Default, path: Path, rules: Sequence[Rule]) -> Any:
-    """Return the value with all implied values inside of it."""
-    inner = [
-        (parse(getattr(other, other.filled_in)[0])[len(path) :], other.value)
-        for other in rules
-        if isinstance(other, Constant | Default)
-        and other.filled_in == rule.filled_in
-        and other is not rule
-        and starts_with(parse(getattr(other, other.filled_in)[0]), path)
-    ]
-    value = rule.value
-    for below, filled in sorted(inner, key=lambda each: len(each[0])):
-        value = _filled(value, below, filled) if below else value
+def _completed(filled: tuple[Path, Any], side: Side, rules: Sequence[Rule]) -> Any:
+    """Return the value of a field of that side with all implied values inside of it."""
+    path, value = filled
+    others = (other for rule in rules if (other := rule.fills(side)) is not None)
+    inner = [(place[len(path) :], each) for place, each in others if starts_with(place, path) and place != path]
+    for below, each in sorted(inner, key=lambda pair: len(pair[0])):
+        value = _filled(value, below, each)
     return value
 
 
@@ -183,17 +172,20 @@ def _filled(value: Any, path: Path, filled: Any) -> Any:
     return {**value, path[0]: _filled(value[path[0]], path[1:], filled)} if path[0] in value else value
 
 
-def _check_omittable(rule: Default, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> None:
-    omitted = parse(getattr(rule, rule.omitted_in)[0])
-    if not is_required(roots[rule.omitted_in], omitted):
+def _check_omittable(
+    rule: Rule, side: Side, filled: tuple[Path, Any], roots: Mapping[Side, Schema], findings: DiagnosticCollector
+) -> None:
+    """Report a field that its side requires, though a default leaves it out there."""
+    omitted, other = parse(rule.named(side)[0]), opposite(side)
+    if not is_required(roots[side], omitted):
         return
-    problem = f"is required, but {rule.label} leaves it out where it is {rule.value!r}"
-    fix = f'Say omitted_in="{rule.filled_in}", since {findings.version(rule.filled_in)} is what may leave it out'
-    if is_required(roots[rule.filled_in], path):
+    problem = f"is required, but {rule.label} leaves it out where it is {filled[1]!r}"
+    fix = f'Say omitted_in="{other}", since {findings.version(other)} is what may leave it out'
+    if is_required(roots[other], filled[0]):
         fix = "Remove the rule: both versions always have the field"
         if rule.spoke != rule.hub:
             fix = f'Use rules.move("{rule.spoke[0]}", "{rule.hub[0]}"): both versions always have the field'
-    findings.add(rule.omitted_in, omitted, problem, fix)
+    findings.add(side, omitted, problem, fix)
 
 
 def check_given(rule: Rule, rules: Sequence[Rule], roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> None:
@@ -270,8 +262,7 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Diag
 def _advice_made(side: Side, made: Path, schema: Schema, rules: Sequence[Rule], findings: DiagnosticCollector) -> str:
     """Return the rules that make the object with all that is required in it."""
     spot = findings.spot(made, made, next_to_move=True)
-    empty: Constant = Constant(**{side: (shown(made),)}, value={})  # type: ignore[arg-type]
-    fillers = list(_fillers(side, made, _completed(empty, made, rules), schema, rules, findings))
+    fillers = list(_fillers(side, made, _completed((made, {}), side, rules), schema, rules, findings))
     if "" in fillers:
         return f"Let a rule give it a value, or {_accept(side, spot)}"
     return f"Add {' and '.join((*fillers, _constant(side, spot, '{}')))}{spot.note}, or {_accept(side, spot)}"

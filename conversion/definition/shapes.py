@@ -12,7 +12,9 @@ from typing import Final
 from restow.conversion.definition.advice import Spot
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.fieldpath import Path, argument, parse
-from restow.conversion.rules.model import End, Ends, Rule, Shape, Side, Standard
+from restow.conversion.rules.known import End, Ends, Shape, Standard
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 

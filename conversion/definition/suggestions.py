@@ -17,8 +17,9 @@ from restow.conversion.definition.advice import literal
 from restow.conversion.definition.likely import Field, Likely, likely
 from restow.conversion.definition.names import means_another
 from restow.conversion.model.fieldpath import Path, parse
-from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Rule, Side
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side
+from restow.conversion.rules.unions import flattened
 from restow.crds import Crd, Schema
 
 #: Rules between two units: the names differ by more than their spelling, and the rule makes this visible.

@@ -30,8 +30,8 @@ from restow.conversion.explain.trace import Trace, trace
 from restow.conversion.model.errors import ObjectError, kept_values
 from restow.conversion.model.fieldpath import Steps, value_at
 from restow.conversion.model.values import Json, same
-from restow.conversion.rules.model import Direction
-from restow.conversion.stash.annotation import Stash, parse_stash, unseal
+from restow.conversion.rules.sides import Direction
+from restow.conversion.stash.annotation import Stash, annotations_of, parse_stash, unseal
 from restow.conversion.stash.items import doubtful
 from restow.crds import Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
@@ -133,21 +133,15 @@ def _walk(kind: KindGraph, leg: Leg, obj: Json) -> _Walked:
 
 
 def _opened(obj: Json, key: str) -> tuple[Json, Stash]:
-    text = _annotation(obj, key)
+    text = annotations_of(obj).get(key)
     if text is None:
         return obj, Stash()
     opened, stash = unseal(obj, key)
     return opened, stash or Stash()
 
 
-def _annotation(obj: Json, key: str) -> Any:
-    metadata = obj.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return annotations.get(key) if isinstance(annotations, dict) else None
-
-
 def _decoded(obj: Json, key: str) -> Json | None:
-    parsed = parse_stash(_annotation(obj, key))
+    parsed = parse_stash(annotations_of(obj).get(key))
     if parsed is None:
         return None
     stash = parsed[0]
@@ -159,7 +153,9 @@ def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[
     for place, value in leaves(result):
         if place == ("apiVersion",):
             origin = LeafOrigin(OriginKind.VERSION)
-        elif place == ("metadata", "annotations", kind.stash_key) and not same(_annotation(obj, kind.stash_key), value):
+        elif place == ("metadata", "annotations", kind.stash_key) and not same(
+            annotations_of(obj).get(kind.stash_key), value
+        ):
             origin = LeafOrigin(
                 OriginKind.ANNOTATION,
                 tuple(leaf.place for leaf in found.source_leaves if leaf.ending in _STASHED),

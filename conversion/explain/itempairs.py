@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.fieldpath import Steps, shown
-from restow.conversion.rules.model import Direction, ScopedRules, Side, key_names
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Direction, Side
 from restow.conversion.stash.entries import Kept, kept_inside, kept_values
 from restow.conversion.stash.items import kept_items, with_hidden
 from restow.crds import Schema
@@ -60,7 +61,7 @@ class ContainerPair:
         """Return the fields that distinguish the items, by their names on that side."""
         upward = self.direction == "up"
         side: Side = "hub" if upward == of_target else "spoke"
-        return key_names(rule, side)
+        return rule.key_names(side)
 
 
 def item_pairs(rule: ScopedRules, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:

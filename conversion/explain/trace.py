@@ -27,17 +27,11 @@ from restow.conversion.explain.model import (
 from restow.conversion.model.errors import ValueBeyondLimits
 from restow.conversion.model.fieldpath import Path, Steps, dig, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT, Json, same
-from restow.conversion.rules.branches import Union, branched, flattened
-from restow.conversion.rules.model import (
-    FROM_ROOT,
-    SIDES,
-    Direction,
-    Rule,
-    ScopedRules,
-    Side,
-    claimed_paths,
-    read_steps,
-)
+from restow.conversion.rules.functions import FROM_ROOT, read_steps
+from restow.conversion.rules.protocol import Rule, claimed_paths
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import SIDES, Direction, Side
+from restow.conversion.rules.unions import Union, branched, flattened
 from restow.conversion.stash.entries import Kept, is_kept_failure, kept_branch, kept_inside
 from restow.crds import Schema
 from restow.crds.schema import schema_at

@@ -20,8 +20,9 @@ from restow.conversion.manifests.emit import Style, flow, scalar
 from restow.conversion.manifests.emit import field as emit_field
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.values import is_json
+from restow.conversion.rulefiles.phrase import as_data
 from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, vocabulary
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.protocol import Rule
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
 _STYLE: Final = Style(quote='"')  # texts inside CEL have single quotes
@@ -193,7 +194,7 @@ def draft_as_yaml(drafts: Sequence[DraftedRule], *, group: str, kind: str, hub: 
 def _yaml(drafts: Sequence[DraftedRule], column: int) -> Iterator[str]:
     for draft in drafts:
         if draft.why:
-            yield f"{' ' * column}# {draft.why}\n"
+            yield f"{' ' * column}# {as_data(draft.why)}\n"
         if not draft.inner:
             yield from rule_lines(draft.rule, column)
             continue
@@ -201,7 +202,7 @@ def _yaml(drafts: Sequence[DraftedRule], column: int) -> Iterator[str]:
         yield f"{indent}- {draft.rule.name}:\n"
         for name, value in draft.rule.arguments.items():
             if name != "rules":
-                yield f"{indent}    {name}: {value}\n"
+                yield f"{indent}    {name}: {_inline(value)}\n"
         yield f"{indent}    rules:\n"
         yield from _yaml(draft.inner, column + 4)
 

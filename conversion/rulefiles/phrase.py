@@ -20,7 +20,7 @@ from restow.conversion.rulefiles.vocabulary import vocabulary
 
 _STYLE: Final = Style(quote='"')
 _CALL: Final = re.compile(r"\brules\.([a-z_]+)(\(?)")
-_ARGUMENT: Final = re.compile(r'\b([a-z_]+)=((?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{\}|…)?)')
+_ARGUMENT: Final = re.compile(r'\b([a-z_]+)=((?:"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{[^{}…]*\}|True|False|…)?)')
 
 #: The options of a kind, which a rule file spells in another way than Python.
 _OPTIONS: Final[Mapping[str, str]] = {"hub_schema": "hubSchema", "keyless": "keyless", "leaves": "leaves"}

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from restow.conversion import rules
 from restow.conversion.rules import Rule
-from restow.conversion.rules.model import OnError
+from restow.conversion.rules.protocol import OnError
 from restow.crds.conversionrules import CONVERSION_RULES
 
 API_VERSION: Final = CONVERSION_RULES.api_version
@@ -208,12 +208,13 @@ def _object_schema(properties: Mapping[str, Any], required: Sequence[str]) -> di
 
 
 def _constructor_schema(constructor: Constructor) -> dict[str, Any]:
-    parameters = {name: _parameter_schema(each) for name, each in constructor.parameters.items()}
+    parameters = {name: parameter_schema(each) for name, each in constructor.parameters.items()}
     required = [name for name, each in constructor.parameters.items() if each.required]
     return {"description": constructor.text, **_object_schema(parameters, required)}
 
 
-def _parameter_schema(parameter: Parameter) -> dict[str, Any]:
+def parameter_schema(parameter: Parameter) -> dict[str, Any]:
+    """Return the schema of a parameter."""
     described = {"description": parameter.text} if parameter.text else {}
     if parameter.shape == "rules":
         return {**described, **_rules_schema()}

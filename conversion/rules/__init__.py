@@ -13,24 +13,11 @@ field null, and never change a field that they do not claim.
     when                    rules for one branch of a union
 """
 
-from restow.conversion.rules.constructors import (
-    constant,
-    default,
-    drop,
-    each,
-    each_value,
-    functions,
-    inside,
-    move,
-    pair,
-    rename,
-    stash,
-    unwrap,
-    waive,
-    when,
-    wrap,
-)
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.lens import functions, pair, unwrap, wrap
+from restow.conversion.rules.move import move, rename
+from restow.conversion.rules.onesided import constant, default, drop, stash, waive
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.scopes import each, each_value, inside
 from restow.conversion.rules.standard.casts import cast
 from restow.conversion.rules.standard.copies import copy
 from restow.conversion.rules.standard.enums import enum
@@ -39,6 +26,7 @@ from restow.conversion.rules.standard.maps import fields, keyed, keys
 from restow.conversion.rules.standard.numbers import duration, quantity, scale
 from restow.conversion.rules.standard.objects import described, gather, json, spread
 from restow.conversion.rules.standard.texts import join, split, template
+from restow.conversion.rules.unions import when
 
 __all__ = [
     "Rule",

@@ -35,7 +35,7 @@ from restow.conversion.model.values import ABSENT
 from restow.conversion.rules.cellimits import MOST_ITERATIONS, ExpressionLimits, Measure, has_nul
 
 #: A function as a rule takes it: a Python function, or the text of a CEL expression.
-Function = Callable[..., Any] | str
+FunctionOrExpression = Callable[..., Any] | str
 
 #: The names of the arguments in an expression; further arguments form the list ``reads``.
 Variables = tuple[str, ...]

@@ -20,7 +20,8 @@ from typing import Final
 
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.rules.cel import CelFunction
-from restow.conversion.rules.model import OnError, Rule, ScopedRules, everywhere
+from restow.conversion.rules.protocol import OnError, Rule, everywhere
+from restow.conversion.rules.scopes import ScopedRules
 from restow.crds.paths import ROOT
 
 _WILD: Final = re.compile(r"(\*\*|\*)")

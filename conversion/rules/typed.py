@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from restow.conversion.rules.constructors import pair
-from restow.conversion.rules.model import Loses, Rule
+from restow.conversion.rules.lens import Loses, pair
+from restow.conversion.rules.protocol import Rule
 
 Spoke = TypeVar("Spoke", bound=BaseModel)
 Hub = TypeVar("Hub", bound=BaseModel)

@@ -102,17 +102,22 @@ def unseal(obj: Json, key: str) -> tuple[Json, Stash | None]:
     return obj, stash
 
 
+def annotations_of(obj: Json) -> Json:
+    """Return the annotations of an object; empty if it has none."""
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
+
+
 def section(obj: Json, key: str, name: str) -> Entries:
     """Return the entries that an object's stash keeps under a name; empty if there are none, or no stash."""
-    annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    parsed = parse_stash(annotations.get(key))
+    parsed = parse_stash(annotations_of(obj).get(key))
     return {} if parsed is None else parsed[0].kept.get(name, {})
 
 
 def with_section(obj: Json, key: str, name: str, entries: Entries, budget: int) -> Json:
     """Return an object whose stash keeps these entries under a name; a stash of a foreign format stays as it is."""
-    annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    found, stash = unseal(obj, key) if key in annotations else (obj, None)
+    found, stash = unseal(obj, key) if key in annotations_of(obj) else (obj, None)
     if stash is not None and stash.foreign:
         return obj
     changed, stash = {**found}, stash or Stash()

@@ -17,8 +17,9 @@ from typing import Any
 
 from restow.conversion.model.fieldpath import Path, dig, parse, shown
 from restow.conversion.model.values import ABSENT, Json, same
-from restow.conversion.rules.branches import applied, branched, flattened, in_force
-from restow.conversion.rules.model import Direction, Rule, Side, everywhere
+from restow.conversion.rules.protocol import Rule, everywhere
+from restow.conversion.rules.sides import Direction, Side
+from restow.conversion.rules.unions import applied, branched, flattened, in_force
 from restow.conversion.stash.entries import is_kept_failure
 from restow.conversion.testing.findings import FieldSteps, RulePlace, empties
 

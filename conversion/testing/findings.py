@@ -19,8 +19,9 @@ import msgspec
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import Steps, parse, pointer, value_at
 from restow.conversion.model.values import ABSENT, Json, canonical, same
-from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Rule, Side
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side
+from restow.conversion.rules.unions import flattened
 from restow.crds import ANY, Schema
 
 #: How many differing fields a finding shows, and how long a shown value may be.

@@ -17,8 +17,10 @@ from zlib import crc32
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.values import ABSENT, canonical, plain
-from restow.conversion.rules.branches import When
-from restow.conversion.rules.model import Lens, Rule, ScopedRules
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.unions import When
 
 _MODULES: Final = frozenset({"time", "_random", "random", "_socket", "posix", "nt", "secrets", "_uuid"})
 _CLOCKS: Final = frozenset({"now", "today", "utcnow"})

@@ -19,8 +19,10 @@ from typing import Any, Final
 
 from restow.conversion.model.fieldpath import Steps, dig, parse
 from restow.conversion.model.values import Json, canonical
-from restow.conversion.rules.branches import discriminators, flattened, in_force
-from restow.conversion.rules.model import Rule, ScopedRules, Side, everywhere, key_names
+from restow.conversion.rules.protocol import Rule, everywhere
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side
+from restow.conversion.rules.unions import discriminators, flattened, in_force
 
 _MARK: Final = "zzEdited"
 
@@ -73,7 +75,7 @@ def _lists(
             yield from _lists(inner, outer, rule.rules, side, at, to)
             continue
         steps = _steps(inner, outer, rule)
-        if isinstance(inner, list) and not key_names(rule, "hub") and len(steps) == len(inner):
+        if isinstance(inner, list) and not rule.key_names("hub") and len(steps) == len(inner):
             yield rule, at, to
         for step in steps:
             yield from _lists(inner[step], outer[step], rule.rules, side, (*at, step), (*to, step))

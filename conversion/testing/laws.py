@@ -19,7 +19,8 @@ from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.errors import RuleFailed
 from restow.conversion.model.fieldpath import parse, pointer
 from restow.conversion.model.values import Json, canonical, same
-from restow.conversion.rules.model import Rule, Side
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side
 from restow.conversion.stash.annotation import parse_stash
 from restow.conversion.testing.allowances import (
     emptied_lists,

@@ -1,7 +1,7 @@
 """Which fields of a version the rules of a kind touch, so that tests concentrate on them.
 
 A field that no rule claims is copied, whatever it holds; a moved, stashed or dropped one is copied as a whole. Fields
-that functions see, and fields that rules compare, count as touched in full.
+that functions see, and fields that rules compare or that choose the branch of a union, count as touched in full.
 
 Pure.
 """
@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
-from restow.conversion.rules.model import FROM_ROOT, Rule, ScopedRules, Side, read_steps
+from restow.conversion.rules.functions import FROM_ROOT, read_steps
+from restow.conversion.rules.protocol import Container, Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.sides import Side
 
 #: The steps from a list to its items, and from a map to its values.
 ITEMS: Final = "[]"
 VALUES: Final = "{}"
+_INSIDE: Final[Mapping[Container, tuple[str, ...]]] = {"list": (ITEMS,), "map": (VALUES,), "object": ()}
 
 _STEP: Final = re.compile(r'\.([^.\[{]+)|(\[\])|(\{\})|\[("(?:[^"\\]|\\.)*")\]')
 
@@ -77,17 +81,23 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
                 _add_scope(found, root, rule, side)
             elif rule.is_opaque or (rule.passes and not rule.moves):
                 found.full = True
+        if rule.is_branch:
+            for text in rule.named(side):
+                node.at(parse(text)).full = True
+            _add(node, root, rule.contained, side)
         for text in rule.reads if side == "hub" else ():
             _add_read(node, root, text)
 
 
 def _add_scope(node: Touched, root: Touched, rule: ScopedRules, side: Side) -> None:
-    inside = {"list": (ITEMS,), "map": (VALUES,), "object": ()}[rule.container]
-    below = node.at(inside)
+    below = node.at(_INSIDE[rule.container])
     below.full = below.full or rule.hide is not None or rule.merge is not None
     for key in rule.keys or ():
         below.at((key,))
     _add(below, root, rule.rules, side)
+    for again in rule.recurse:
+        *parents, last = (*parse(again.spoke if side == "spoke" else again.hub), *_INSIDE[again.container])
+        below.at(parents).below[last] = below
 
 
 def _add_read(node: Touched, root: Touched, text: str) -> None:

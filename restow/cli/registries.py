@@ -18,7 +18,7 @@ from restow.cli.exits import InputError
 from restow.cli.files import STDIN, ManifestSource, Unreadable, read_text
 from restow.cli.printing import say
 from restow.conversion import DefinitionError, Diagnostic, Graph, ObjectError, Registry, RuleFailed
-from restow.conversion.rules.model import OnError
+from restow.conversion.rules.protocol import OnError
 from restow.crds import Crd, CrdError, load, loads
 from restow.migrator import MigrationRefused, Unconverted
 from restow.migrator.model.converter import Answer, Json

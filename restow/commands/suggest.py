@@ -55,6 +55,7 @@ def command(**flags: Any) -> None:
     """
     from restow.cli.registries import load_crds
     from restow.conversion.definition.drafts import drafted
+    from restow.conversion.rulefiles import as_data
     from restow.conversion.rulefiles.dump import draft_as_python, draft_as_yaml
 
     crd = _narrowed(_chosen(load_crds(flags["crd_files"]), flags["kind"]), flags["spoke"], flags["hub"])
@@ -62,13 +63,13 @@ def command(**flags: Any) -> None:
     assert spoke is not None
     assert hub is not None
     draft = drafted(spoke.schema, hub.schema, names=(spoke.name, hub.name))
-    printed = draft_as_yaml if flags["output"] == "yaml" else draft_as_python
+    printed, phrased = (draft_as_yaml, as_data) if flags["output"] == "yaml" else (draft_as_python, str)
     print_text(printed(draft.rules, group=crd.group, kind=crd.kind, hub=hub.name, spoke=spoke.name))
     findings = _findings(draft, crd, spoke.name, hub.name)
     for number, question in enumerate(draft.questions, 1):
-        say(f"question {number}: {question}", style="magenta")
+        say(f"question {number}: {phrased(str(question))}", style="magenta")
     for finding in findings:
-        say(f"check: {finding}", style="magenta")
+        say(f"check: {phrased(str(finding))}", style="magenta")
     if draft.questions or findings:
         say(f"{counted(len(draft.questions), 'open question')}, {counted(len(findings), 'finding')}", style="red")
         raise SystemExit(int(Exit.FAILURES))

@@ -146,6 +146,7 @@ async def test_rules_leave_another_projects_webhook(
             await jobs.remove()
 
 
+DATA = "cluster.x-k8s.io/conversion-data"
 TEXT = {"type": "string"}
 UP = """
 !has(self.classification) && !has(self.expirationDate) ? absent
@@ -173,26 +174,35 @@ V2 = {
 class Profiles(Jobs):
     """The kind of the Go webhook, with the fields that this test needs."""
 
-    def __init__(self, cluster: HttpCluster) -> None:
+    def __init__(self, cluster: HttpCluster, *, storage: str = "v2") -> None:
         super().__init__(cluster, GROUP)
-        self.name, self.kind = f"profiles.{GROUP}", "Profile"
+        self.name, self.kind, self._storage = f"profiles.{GROUP}", "Profile", storage
 
     def crd(self, *, more: Document | None = None) -> Document:
         """The CRD, without spec.conversion."""
         stages = {"type": "array", "items": struct(classification=TEXT, startTime=TEXT)}
         old = struct(version=TEXT, classification=TEXT, expirationDate=TEXT)
+        new, paused = struct(version=TEXT, lifecycle=stages), {"paused": {"type": "boolean"}}
         schemas = (
-            struct(spec=struct(kubernetes=struct(versions=keyed(each, "version"))))
-            for each in (old, struct(version=TEXT, lifecycle=stages))
+            struct(spec=struct(kubernetes=struct(versions=keyed(each, "version")), **own))
+            for each, own in ((old, {}), (new, paused))
         )
         document: Document = dict(crd_of("Profile", *schemas).document)
+        for version in document["spec"]["versions"]:
+            version["storage"] = version["name"] == self._storage
         return document
+
+    @staticmethod
+    def versions_rule() -> Document:
+        """The rule of the list that both versions have."""
+        pair = {"spoke": ["classification", "expirationDate"], "hub": "lifecycle", "up": UP, "down": DOWN}
+        return {"each": {"spoke": "spec.kubernetes.versions", "rules": [{"pair": {**pair, "loses": "both"}}]}}
 
     def rules(self, *rules: Document, name: str | None = None, **spec: object) -> Document:
         """The conversions that the Go webhook has."""
-        pair = {"spoke": ["classification", "expirationDate"], "hub": "lifecycle", "up": UP, "down": DOWN}
-        each = {"each": {"spoke": "spec.kubernetes.versions", "rules": [{"pair": {**pair, "loses": "both"}}]}}
-        document = super().rules(*(rules or (each,)), name=name, **spec)
+        document = super().rules(
+            *(rules or (self.versions_rule(), {"stash": {"hub": "spec.paused"}})), name=name, **spec
+        )
         document["spec"] |= {"target": {"group": GROUP, "kind": "Profile"}, "hub": "v2"}
         document["spec"]["spokes"][0]["version"] = "v1"
         return document
@@ -200,6 +210,17 @@ class Profiles(Jobs):
     def at(self, version: str) -> Resource:
         """The resource at a version."""
         return Resource(GROUP, version, "profiles", namespaced=True)
+
+    async def annotations(self, version: str, name: str) -> Document:
+        """The annotations of an object at a version."""
+        metadata = (await self.cluster.get(self.at(version), name, "default")).json()["metadata"]
+        found: Document = metadata.get("annotations", {})
+        return found
+
+    async def edit(self, version: str, name: str, spec: Document) -> None:
+        """Change an object at a version."""
+        body = encoded({"spec": spec})
+        await self.cluster.patch(self.at(version), name, body, "default", patch_type=PatchType.MERGE)
 
     async def served(self) -> None:
         """Wait until the CRD is served at both versions."""
@@ -226,14 +247,38 @@ class Reads:
         """Read until cancelled."""
         while True:
             try:
-                assert await jobs.spec("v1", "a") == {"kubernetes": V1}
-                assert await jobs.spec("v2", "a") == {"kubernetes": V2}
+                await self.once(jobs)
                 with suppress(TooManyRequests):  # as after any change of a CRD: client-go asks again
                     await jobs.cluster.list_page(jobs.at("v1"))
             except (ApiError, AssertionError) as error:
                 self.failed.append(str(error))
             self.done += 1
             await asyncio.sleep(0.01)
+
+    async def once(self, jobs: Jobs) -> None:
+        """Read the object at both versions."""
+        assert await jobs.spec("v1", "a") == {"kubernetes": V1}
+        assert await jobs.spec("v2", "a") == {"kubernetes": V2}
+
+    @asynccontextmanager
+    async def reading(self, jobs: Jobs) -> AsyncIterator[None]:
+        """Read meanwhile."""
+        task = asyncio.create_task(self.until(jobs))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+class Paused(Reads):
+    """Reads of ``spec.paused`` at v2."""
+
+    async def once(self, jobs: Jobs) -> None:
+        """Read."""
+        for name in ("a", "edited"):
+            assert "paused" in await jobs.spec("v2", name)
+            await jobs.spec("v1", name)
 
 
 @asynccontextmanager
@@ -247,12 +292,8 @@ async def profiles(
         made = await install(kind, "create", theirs)
         await kind.create("v2", "a", kubernetes=V2)
         await kind.create("v1", "b", kubernetes=V1)
-        reading = asyncio.create_task(reads.until(kind))
-        try:
+        async with reads.reading(kind):
             yield kind, made, reads
-        finally:
-            reading.cancel()
-            await asyncio.wait([reading])
     finally:
         await kind.remove()
 
@@ -308,6 +349,39 @@ async def test_a_go_webhook_is_taken_over_and_comes_back(
         at = reads.done + 20
         await until(lambda: reads_on(reads, at), "nothing is read")
         assert reads.failed == []
+
+
+@pytest.mark.timeout(1800)  # the first time, the webhook is built
+async def test_what_a_go_webhook_stashed_is_taken_over(
+    cluster: HttpCluster, go: tuple[Webhook, Bundle], replicas: Replicas
+) -> None:
+    """Objects that the Go webhook stored at v1 hold spec.paused in its annotation: v2 must show it at all times."""
+    await replicas.start()
+    kind, paused = Profiles(cluster, storage="v1"), Paused()
+    rules = partial(kind.rules, kind.versions_rule(), {"stash": {"hub": "spec.paused"}})
+    adopt = [{"annotation": DATA, "version": "v2"}]
+    there = f"https://127.0.0.1:{go[0].port}{go[0].path}"
+    try:
+        await install(kind, "create", conversion(Url(there), go[1]))
+        for name in ("a", "edited"):
+            await kind.create("v2", name, kubernetes=V2, paused=True)
+        await kind.edit("v1", "edited", {"kubernetes": {"versions": []}})
+        assert DATA in await kind.annotations("v1", "a")
+        async with paused.reading(kind):
+            await kind.declare(rules(takeOver=there, adopt=adopt))
+            told = await kind.condition("Rehearsed", "True")
+            assert "2 objects converted to every version and back" in told["message"]
+            await kind.condition("Ready", "True")
+            at = paused.done + 20
+            await until(lambda: reads_on(paused, at), "nothing is read")
+            assert DATA not in await kind.annotations("v2", "a")
+            await kind.edit("v2", "a", {"paused": False})  # the first write: the annotation goes
+            assert (await kind.spec("v2", "a"))["paused"] is False
+            assert DATA not in await kind.annotations("v1", "a")
+            await kind.edit("v2", "a", {"paused": True})
+        assert paused.failed == []
+    finally:
+        await kind.remove()
 
 
 async def reads_on(reads: Reads, at: int) -> bool:

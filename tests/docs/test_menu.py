@@ -16,6 +16,8 @@ CONTRIBUTORS: Final = "contributing"
 MOST_ENTRIES: Final = 25
 MOST_PAGES: Final = 35
 MOST_WORDS: Final = 40_000
+#: Pages in which a reader looks one word up; a test holds each of them against the product.
+LOOKED_UP: Final = ("rules", "reference/api", "reference/cli", "changelog")
 
 
 def tokens(page: str) -> list[Token]:
@@ -58,7 +60,7 @@ def test_the_menu_fits_on_a_screen() -> None:
 
 def test_there_is_no_more_than_one_can_read() -> None:
     """Pages only grow: what is said twice, and what contributors alone need, makes the rest hard to find."""
-    read = list(below("index", without=CONTRIBUTORS))
+    read = [page for page in below("index", without=CONTRIBUTORS) if page not in LOOKED_UP]
     counts = {page: words(page) for page in read}
     assert len(read) <= MOST_PAGES
     assert sum(counts.values()) <= MOST_WORDS, sorted(counts.items(), key=lambda each: -each[1])

@@ -10,7 +10,8 @@ from typing import Any
 
 from restow.conversion.model.fieldpath import parse
 from restow.conversion.model.values import ABSENT, Json
-from restow.conversion.rules.model import Rule, ScopedRules
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.scopes import ScopedRules
 from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from tests.peers.objects import Generator

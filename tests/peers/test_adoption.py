@@ -10,7 +10,7 @@ import pytest
 
 from restow.conversion import Adopted, Registry
 from restow.conversion.compile.graph import Graph
-from restow.conversion.rules.model import Private
+from restow.conversion.rules.onesided import Private
 from tests.peers.peer import Peer
 from tests.peers.peers import PEERS
 

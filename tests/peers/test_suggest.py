@@ -8,8 +8,10 @@ from typing import Final
 import pytest
 
 from restow.conversion.definition.drafts import RulesDraft, drafted
-from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Lens, Rule, ScopedRules
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.unions import flattened
 from tests.peers.peer import Peer
 from tests.peers.peers import PEERS
 

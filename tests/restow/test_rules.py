@@ -85,15 +85,26 @@ def test_a_registry_without_functions_prints_as_a_file(tmp_path: Path, monkeypat
     """A team could not move from Python to data."""
     (tmp_path / "plain_rules.py").write_text(PLAIN)
     monkeypatch.syspath_prepend(tmp_path)
-    ran = run("rules", "--registry", "plain_rules:registry")
+    ran = run("rules", "print", "--registry", "plain_rules:registry")
     assert ran.code == 0
     assert [rule.label for rule in load(ran.out).rules[0].spokes["v1"]] == ["rename(spec.ttl <-> spec.timeToLive)"]
-    refused = run("rules", "--registry", "plain_rules:mixed")
+    refused = run("rules", "print", "--registry", "plain_rules:mixed")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.splitlines()[1] == "- v1 pair(spec.ttl <-> spec.timeToLive): up"
 
 
 def test_the_schema_is_printed_as_json() -> None:
     """An editor could not read it."""
-    printed = msgspec.json.decode(run("rules", "--schema").out)
+    printed = msgspec.json.decode(run("rules", "schema").out)
     assert "rename" in printed["$defs"]["rule"]["properties"]
+
+
+def test_rules_are_listed_and_explained() -> None:
+    """An author without the documentation would have to guess the names of rules and of their parameters."""
+    listed = run("rules", "list")
+    assert listed.code == 0 and "described" in listed.out and "A duration as a text and as a number." in listed.out
+    found = run("rules", "explain", "duration")
+    assert found.code == 0 and found.out.startswith("RULE:  duration\n") and "  unit  <" in found.out
+    assert "- duration: {spoke: spec.ttl, hub: spec.ttlSeconds, unit: s}" in found.out and "LOSES:" in found.out
+    missing = run("rules", "explain", "duraton")
+    assert (missing.code, missing.err) == (2, "restow: there is no rule duraton: did you mean duration?\n")

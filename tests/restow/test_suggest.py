@@ -56,6 +56,18 @@ def test_open_questions_are_told_by_the_exit_code(lamp: Path) -> None:
     load(ran.out).freeze(load_crds(lamp / "open.yaml"))
 
 
+def test_questions_are_in_the_language_of_the_file(lamp: Path) -> None:
+    """An author of YAML who has to translate calls of Python guesses the names of parameters."""
+    struct, text = "{{type: object, properties: {{{}}}}}", "url: {type: string}"
+    both = ", ".join(f"{name}: {struct.format(text)}" for name in ("git", "web"))
+    two = lamp / "two.yaml"
+    two.write_text(LAMP.replace("OLD", struct.format(text)).replace("NEW", struct.format(both)))
+    asked = ("suggest", "--crd", two, "--from", "v1", "--to", "v2")
+    data, python = run(*asked), run(*asked, "-o", "python")
+    assert "rules." not in data.err and "If so, write - move: {spoke: spec.url, hub: spec.git.url}." in data.err
+    assert 'If so, write rules.move("spec.url", "spec.git.url").' in python.err
+
+
 def test_what_cannot_be_drafted(lamp: Path) -> None:
     """A mistake in the command is a sentence."""
     for flags, said in (

@@ -11,20 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from restow.conversion.model.values import ABSENT, is_int64
-from restow.conversion.rules.model import (
-    Direction,
-    Ends,
-    Inline,
-    Lens,
-    Misfit,
-    Remembered,
-    Rule,
-    Shape,
-    Shortcut,
-    Side,
-    Standard,
-    declared,
-)
+from restow.conversion.rules.known import Ends, Inline, Misfit, Remembered, Shape, Shortcut, Standard
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule, declared
+from restow.conversion.rules.sides import Direction, Side
 from restow.conversion.rules.standard.shapes import choices, has_template, losing, number_of, whole
 
 #: ``int-or-string`` is Kubernetes' type: an integer, or a text that is not an integer.

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from restow.conversion.model.values import ABSENT, same
-from restow.conversion.rules.model import Direction, Function, Lens, Rule, declared
+from restow.conversion.rules.known import Function
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule, declared
+from restow.conversion.rules.sides import Direction
 from restow.conversion.rules.standard.shapes import losing
 from restow.crds import Schema
 

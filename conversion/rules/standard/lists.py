@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.values import ABSENT, Json, same
-from restow.conversion.rules.constructors import default, each, rename, stash
-from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared, opposite
+from restow.conversion.rules.known import Ends, Misfit, Shape, Standard
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.move import rename
+from restow.conversion.rules.onesided import default, stash
+from restow.conversion.rules.protocol import Rule, declared
+from restow.conversion.rules.scopes import each
+from restow.conversion.rules.sides import Side, opposite
 from restow.conversion.rules.standard.enums import enum
 from restow.conversion.rules.standard.shapes import (
     ANY_SHAPE,

@@ -11,19 +11,10 @@ from fractions import Fraction
 from typing import Any, Final
 
 from restow.conversion.model.values import ABSENT, INTEGERS, is_int64
-from restow.conversion.rules.model import (
-    Ends,
-    Inline,
-    Lens,
-    Misfit,
-    Remembered,
-    Rule,
-    Shape,
-    Side,
-    Standard,
-    declared,
-    opposite,
-)
+from restow.conversion.rules.known import Ends, Inline, Misfit, Remembered, Shape, Standard
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule, declared
+from restow.conversion.rules.sides import Side, opposite
 from restow.conversion.rules.standard.numbertexts import (
     BILLIONTHS,
     NANOSECONDS,

@@ -13,20 +13,22 @@ from typing import Any, Final, Literal
 import msgspec
 
 from restow.conversion.model.values import ABSENT, canonical, depth, is_int64, plain
-from restow.conversion.rules.model import (
-    Ends,
-    Lens,
-    Misfit,
-    Move,
-    Rule,
-    RuleGroup,
-    Shape,
-    Side,
-    Standard,
-    declared,
-    opposite,
+from restow.conversion.rules.known import Ends, Function, Misfit, Shape, Standard
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.move import Move
+from restow.conversion.rules.protocol import Rule, RuleGroup, declared
+from restow.conversion.rules.sides import Direction, Side, opposite
+from restow.conversion.rules.standard.parts import EditedParts, FittingPart
+from restow.conversion.rules.standard.shapes import (
+    ANY_SHAPE,
+    OBJECT,
+    TEXT,
+    choices,
+    direction_from,
+    has_template,
+    oriented,
 )
-from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, oriented
+from restow.crds import Schema
 
 #: The fields of one parent: names that both versions have, or a mapping from the single object's names to the other
 #: version's.
@@ -117,7 +119,7 @@ def json(spoke: str, hub: str | None = None, *, text: Side = "spoke", type: Json
 
 
 @declared
-def described(spoke: str, hub: str | None = None, *, by: Side = "hub") -> Rule:
+def described(spoke: str, hub: str | None = None, *, by: Side = "hub", partial: bool = False) -> Rule:
     """A field that one version describes, while the other version keeps any value: ``described("spec.config")``.
 
     Values pass unchanged. A value that the schema cannot hold as a whole, because of an unknown field, a type or a
@@ -126,6 +128,10 @@ def described(spoke: str, hub: str | None = None, *, by: Side = "hub") -> Rule:
     ``hub`` is the path in the hub, if it differs.
 
     ``by`` is the side whose schema describes the field.
+
+    With ``partial`` the fields that fit are shown, and the stash keeps the value as it was. A list is shown if each of
+    its items is. An edit changes only what it is about: the other fields stay, hidden ones too. Items are found by
+    the list's keys, or else if they are unchanged or the list has as many as before.
     """
     return Lens(
         spoke=(spoke,),
@@ -138,6 +144,7 @@ def described(spoke: str, hub: str | None = None, *, by: Side = "hub") -> Rule:
             must_fit=by,
             passes=True,
             check=_DescribedCheck(by),
+            by_schema=_ByParts(by) if partial else None,
         ),
         defects=choices(by=(by, Side)),
     )
@@ -145,6 +152,15 @@ def described(spoke: str, hub: str | None = None, *, by: Side = "hub") -> Rule:
 
 def _unchanged(value: Any) -> Any:
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class _ByParts:
+    by: Side
+
+    def __call__(self, schema: Schema) -> tuple[Function, Function, Mapping[Direction, Function]]:
+        ways = oriented(opposite(self.by), FittingPart(schema), _unchanged)
+        return ways["up"], ways["down"], {direction_from(self.by): EditedParts(schema)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from math import isfinite
 from typing import Any, Final, Literal, get_args
 
 from restow.conversion.model.values import is_int64
-from restow.conversion.rules.model import Direction, Function, Loses, Shape, Shortcut, Side, opposite
+from restow.conversion.rules.known import Function, Shape, Shortcut
+from restow.conversion.rules.lens import Loses
+from restow.conversion.rules.sides import Direction, Side, opposite
 
 #: The type of a stored number: ``integer``, or ``number`` with a fraction.
 NumberType = Literal["integer", "number"]

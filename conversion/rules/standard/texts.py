@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Lens, Misfit, Remembered, Rule, Side, Standard, declared, opposite
+from restow.conversion.rules.known import Ends, Misfit, Remembered, Standard
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule, declared
+from restow.conversion.rules.sides import Side, opposite
 from restow.conversion.rules.standard.casts import SCALARS, Caster, ScalarType, caster
 from restow.conversion.rules.standard.pattern import Pattern, parsed
 from restow.conversion.rules.standard.shapes import TEXT, choices, has_template, losing, oriented, shortcuts

@@ -9,6 +9,7 @@ import pytest
 
 from restow.conversion import Adopted, DefinitionError, Graph, Registry, rules
 from restow.conversion.explain import explain
+from restow.conversion.operate.trial import tried
 from restow.conversion.rulefiles import RuleFileError, dump, load
 
 _GROUP, _DATA = "adopted.example.dev", "other.example.dev/conversion-data"
@@ -155,3 +156,49 @@ spec:
     assert graph.convert(_stored(), f"{_GROUP}/v2")["spec"]["weight"] == 5
     with pytest.raises(RuleFileError, match="has no version"):
         load(text.replace(", version: v2", ""))
+
+
+@pytest.mark.parametrize("how", [{}, {"stays": True}, {"fields": ("spec.weight", "spec.items")}])
+@pytest.mark.parametrize("edited", [{}, {"image": "z", "ttl": 90, "items": [{"name": "y"}, {"name": "new"}]}])
+def test_a_takeover_is_no_change(how: Any, edited: Any) -> None:
+    """The gate Rehearsed tries objects as the other tool stored them, also edited ones; it must let them pass."""
+    graph, stored = _graph(**how), _stored(**edited)
+    assert tried(graph, stored) == ""
+    assert tried(graph, graph.kind(_GROUP, "Adopted").adopted(stored)) == ""
+
+
+def test_a_takeover_that_loses_what_was_adopted_is_found() -> None:
+    """The annotation of the other tool may have more than the stash's budget; the rest would be gone in silence."""
+    found = {budget: tried(_small(budget), _stored({"spec": {"weight": "x" * 90}})) for budget in (150, 4096)}
+    assert found[150] == "conversion, v1: the data to adopt exceeds the stash's budget of 150 bytes: raise it"
+    assert found[4096] == ""
+
+
+def test_an_annotation_stays_where_the_stash_has_no_room() -> None:
+    """The other annotations fill what an API server allows: nothing would tell that the data was there."""
+    stored = _stored({"spec": {"weight": "x" * 90}})
+    stored["metadata"]["annotations"]["note"] = "x" * (256 * 1024 - 50)
+    assert _small(4096).convert(stored, f"{_GROUP}/v2")["metadata"] == stored["metadata"]
+
+
+def _small(budget: int) -> Graph:
+    registry = Registry()
+    kind = registry.kind(_GROUP, "Adopted", hub="v2", adopt=Adopted(_DATA, "v2"), stash_budget=budget)
+    kind.spoke("v1")(lambda: [rules.stash(hub="spec.weight")])
+    return registry.freeze()
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_an_annotation_counts_once(stays: bool) -> None:
+    """A client of the hub removes a field; the old value in an annotation that stays must not bring it back."""
+    graph = _graph(stays=stays)
+    hub = graph.convert(_stored(), f"{_GROUP}/v2")
+    hub["metadata"].setdefault("annotations", {})[_DATA] = json.dumps(WHOLE)
+    emptied = {**hub, "spec": {"timeToLive": 60, "images": ["a"], "items": [{"name": "x"}]}}
+    for way in (["v1"], ["v3"], ["v1", "v3"]):
+        there = emptied
+        for version in (*way, "v2"):
+            there = graph.convert(there, f"{_GROUP}/{version}")
+        assert there["spec"] == emptied["spec"]
+        assert (_DATA in there["metadata"].get("annotations", {})) is stays
+    assert tried(graph, emptied) == ""

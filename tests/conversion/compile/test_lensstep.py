@@ -10,7 +10,7 @@ from restow.conversion import ABSENT, RuleFailed, rules
 from restow.conversion.compile.lens import LensStep
 from restow.conversion.model.errors import kept_values
 from restow.conversion.model.fieldpath import parse, shown
-from restow.conversion.rules.model import Direction
+from restow.conversion.rules.sides import Direction
 from restow.crds import Schema
 
 TEXT = {"type": "string"}

@@ -11,7 +11,7 @@ from restow.conversion import ABSENT, DefinitionError, Graph, Registry, rules
 from restow.conversion.definition.losses import rule_losses
 from restow.conversion.explain import LeafEnding, explain
 from restow.conversion.explain.roundtrip import round_trips
-from restow.conversion.rules.model import Loss
+from restow.conversion.rules.protocol import Loss
 from restow.conversion.testing import LawBroken, Laws
 
 GROUP = "reads.example.dev"

@@ -11,7 +11,7 @@ from restow.conversion.definition.losses import rule_losses
 from restow.conversion.definition.missing import hidden_on_both_sides
 from restow.conversion.explain import LeafEnding, explain
 from restow.conversion.explain.roundtrip import RoundTripLaw, round_trips
-from restow.conversion.rules.model import Loss
+from restow.conversion.rules.protocol import Loss
 from tests.conversion.definition.test_required import advised, findings
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
 

@@ -6,7 +6,7 @@ import pytest
 
 from restow.conversion import Registry, rules
 from restow.conversion.definition.losses import RuleLoss, rule_losses
-from restow.conversion.rules.model import Loss
+from restow.conversion.rules.protocol import Loss
 
 LOSSLESS, STASHED, DROPPED = Loss.LOSSLESS, Loss.STASHED, Loss.DROPPED
 AS_IT_IS = {"up": lambda value: value, "down": lambda value: value}

@@ -17,7 +17,8 @@ from restow.conversion.definition.missing import missing_where_made
 from restow.conversion.explain import explain
 from restow.conversion.explain.roundtrip import round_trips
 from restow.conversion.model.errors import Diagnostic
-from restow.conversion.rules.model import Default, Loss
+from restow.conversion.rules.onesided import Default
+from restow.conversion.rules.protocol import Loss
 from restow.conversion.testing import LawBroken, Laws
 from restow.crds import Crd
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, keyed, obj

@@ -104,6 +104,17 @@ def test_detours_that_end_elsewhere() -> None:
     assert (RoundTripLaw.PATH, ("v3", "v4", "v1")) in laws(found.broken)
 
 
+def test_an_edit_that_makes_a_stash_void_breaks_nothing() -> None:
+    """A client of the old version has edited what was shown: the void entry goes, and nothing that anyone sees."""
+    first = kind_of(rules.wrap("a", "b[]"))
+    shown = first.convert(thing("v2", b=["x", "y"]), f"{GROUP}/v1")
+    assert round_trips(first, shown).broken == []
+    assert round_trips(first, {**shown, "a": "z"}).broken == []
+    both = kind_of(rules.stash(hub="c"), rules.drop("d", acknowledge="unused"), rules.wrap("a", "b[]"))
+    shown = both.convert(thing("v2", b=["x", "y"], c=1), f"{GROUP}/v1")
+    assert round_trips(both, {**shown, "a": "z", "d": 1}).broken == []
+
+
 def test_what_the_target_would_prune_or_refuse() -> None:
     """Offline the way back still has it; the API server would not."""
     with_more = crd({"v2": obj({"a": TEXT}), "v1": obj({"a": TEXT, "b": TEXT})})

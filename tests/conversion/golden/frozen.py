@@ -18,7 +18,8 @@ from restow.conversion.explain import explain
 from restow.conversion.model.errors import ObjectError
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import Json
-from restow.conversion.rules.model import Rule, Side
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Side
 from restow.conversion.testing import allowances, itemedits
 from restow.conversion.testing.findings import fields
 from restow.conversion.testing.touched import touched

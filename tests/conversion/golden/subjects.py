@@ -15,7 +15,7 @@ from docs.examples.provider.conversions import CRDS, registry
 from restow.cloudprofile.conversions import registry as cloudprofile_registry
 from restow.conversion import ABSENT, Graph, Registry, rules
 from restow.conversion.definition.registry import Kind
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.protocol import Rule
 from restow.crds import Crd
 from tests.cloudprofile.conversions.family import crds as cloudprofile_crds
 from tests.conversion.rules.standardkinds import (

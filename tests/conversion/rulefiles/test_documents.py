@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from restow.conversion import Registry, RuleFailed, rules
 from restow.conversion.rulefiles import NotData, RuleFileError, dump, json_schema, load
 from restow.conversion.rulefiles.vocabulary import vocabulary
-from restow.conversion.rules.branches import When
-from restow.conversion.rules.model import ScopedRules
+from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.unions import When
 from restow.crds import conversionrules
 from tests.conversion import randomkinds
 

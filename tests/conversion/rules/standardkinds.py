@@ -108,6 +108,22 @@ def texts(*samples: str) -> Strategy:
 
 DURATIONS = texts("1m30s", "90s", "0s", "1h0m0s", "1500ms", "1.5h", "-5s", "1d", "", "300s", "1m0s")
 #: Some fit ``{x: integer, y: [text]}`` with x required, some do not.
+PARTS = st.sampled_from(
+    [
+        {"x": 1, "z": {"n": 1}},
+        {"x": "text", "y": ["a"], "b": {"c": 1, "d": 2}},
+        {"y": ["a", 1], "b": {"d": 2}, "m": {"p": 1, "q": "text"}},
+        {"l": [{"x": 1}, {"x": 2, "z": 3}], "x": 1},
+        {"l": [{"x": 1}, 5], "x": 1},
+        {"m": {"q": "text"}, "b": {"z": 1}},
+        {"x": None, "m": None},
+        {},
+        "text",
+        [1],
+        True,
+        None,
+    ]
+)
 LOOSE = st.sampled_from(
     [
         {"x": 1},
@@ -326,6 +342,19 @@ CASES: dict[str, Case] = {
         {},
         {"b": st.lists(LOOSE, max_size=2)},
     ),
+    "described by parts": Case(
+        lambda: rules.described("a", partial=True),
+        {"a": ANYTHING},
+        {"a": obj({"x": INTEGER, "y": listed(TEXT), "b": obj({"c": INTEGER}, required=["c"]), "m": mapped(INTEGER)})},
+        {"a": PARTS},
+    ),
+    "described by the spoke's parts": Case(
+        lambda: rules.described("a", "b", by="spoke", partial=True),
+        {"a": obj({"l": listed(obj({"x": INTEGER})), "x": INTEGER}, required=["x"])},
+        {"b": ANYTHING},
+        {},
+        {"b": PARTS},
+    ),
     "described scalar": Case(lambda: rules.described("a"), {"a": ANYTHING}, {"a": INTEGER}, {"a": LOOSE}),
     "described map": Case(
         lambda: rules.described("a"), {"a": {"type": "object", **ANYTHING}}, {"a": mapped(TEXT)}, {"a": SELECTORS}
@@ -346,6 +375,12 @@ CASES: dict[str, Case] = {
     ),
     "copy of a deprecated name": Case(
         lambda: rules.copy(["a", "b"], "a"), {"a": TEXT, "b": TEXT}, {"a": TEXT}, {"a": FEW, "b": FEW}
+    ),
+    "copy that shows the new name": Case(
+        lambda: rules.copy(["a", "b"], "b", show="new"), {"a": TEXT, "b": TEXT}, {"b": TEXT}, {"a": FEW, "b": FEW}
+    ),
+    "copy that shows the old name": Case(
+        lambda: rules.copy("x", ["a", "b"], show="old"), {"x": TEXT}, {"a": TEXT, "b": TEXT}, {}, {"a": FEW, "b": FEW}
     ),
     "copy of objects": Case(
         lambda: rules.copy("x", ["a", "b.c", "d"]),

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from restow.conversion import ABSENT, Registry, rules
 from restow.conversion.model.values import same
-from restow.conversion.rules.model import Direction, Inline, Lens, Remembered, Rule, Shortcut
+from restow.conversion.rules.known import Inline, Remembered, Shortcut
+from restow.conversion.rules.lens import Lens
+from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.sides import Direction
 from tests.conversion.rules.standardkinds import CASES
 
 GROUP, KIND = "shortcuts.example.dev", "Thing"

@@ -245,37 +245,49 @@ def test_what_cannot_be_right_is_refused_with_its_place(
 
 #: rules, the spoke's fields, the hub's, the place of the problem, and the rule to write.
 ONE_SIDED = [
-    ([], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", 'rules.described("a", by="hub")'),
-    ([], {"a": BOX}, {"a": {"type": "object", **ANYTHING}}, "v2 .spec.a", 'rules.described("a", by="spoke")'),
+    ([], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", 'rules.described("a", by="hub", partial=True)'),
+    (
+        [],
+        {"a": BOX},
+        {"a": {"type": "object", **ANYTHING}},
+        "v2 .spec.a",
+        'rules.described("a", by="spoke", partial=True)',
+    ),
     ([], {"a": INTEGER}, {"a": ANYTHING}, "v2 .spec.a", 'rules.described("a", by="spoke")'),
-    ([rules.rename("a.y", "a.x")], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", 'rules.described("a", by="hub")'),
+    (
+        [rules.rename("a.y", "a.x")],
+        {"a": ANYTHING},
+        {"a": BOX},
+        "v1 .spec.a",
+        'rules.described("a", by="hub", partial=True)',
+    ),
     (
         [rules.rename("a", "b")],
         {"a": ANYTHING},
         {"b": BOX},
         "v1 .spec.a",
-        'rules.described("a", "b", by="hub") instead of rename(a <-> b)',
+        'rules.described("a", "b", by="hub", partial=True) instead of rename(a <-> b)',
     ),
     (
         [rules.inside("a", [rules.rename("y", "x")])],
         {"a": ANYTHING},
         {"a": BOX},
         "v1 .spec.a",
-        'rules.described("a", by="hub") instead of inside(a <-> a)',
+        'rules.described("a", by="hub", partial=True) instead of inside(a <-> a)',
     ),
     (
         [rules.each("a", [rules.rename("y", "x")])],
         {"a": ANYTHING},
         {"a": listed(BOX)},
         "v1 .spec.a[]",
-        'rules.described("a", by="hub") instead of each(a <-> a)',
+        'rules.described("a", by="hub", partial=True) instead of each(a <-> a)',
     ),
     (
         [rules.each_value("a", [])],
         {"a": {"type": "object", **ANYTHING}},
         {"a": mapped(BOX)},
         "v1 .spec.a{}",
-        'rules.described("a", by="hub") instead of each_value(a <-> a)',
+        'rules.described("a", by="hub", partial=True) instead of each_value(a <-> a)',
     ),
 ]
 

@@ -15,6 +15,9 @@ const (
 func (p *Profile) ConvertTo(hub conversion.Hub) error {
 	to := hub.(*v2.Profile)
 	to.ObjectMeta = p.ObjectMeta
+	if err := unstash(to); err != nil {
+		return err
+	}
 	to.Status.ObservedGeneration = p.Status.ObservedGeneration
 	to.Status.Conditions = each(p.Status.Conditions, func(condition Condition) v2.Condition {
 		return v2.Condition(condition)
@@ -52,6 +55,11 @@ func (p *Profile) ConvertTo(hub conversion.Hub) error {
 func (p *Profile) ConvertFrom(hub conversion.Hub) error {
 	from := hub.(*v2.Profile)
 	p.ObjectMeta = from.ObjectMeta
+	if from.Spec.Paused {
+		if err := stash(from, p); err != nil {
+			return err
+		}
+	}
 	p.Status.ObservedGeneration = from.Status.ObservedGeneration
 	p.Status.Conditions = each(from.Status.Conditions, func(condition v2.Condition) Condition {
 		return Condition(condition)

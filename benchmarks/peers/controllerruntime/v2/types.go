@@ -29,6 +29,7 @@ type ProfileSpec struct {
 	MachineImages []MachineImage `json:"machineImages,omitempty"`
 	MachineTypes  []MachineType  `json:"machineTypes,omitempty"`
 	Regions       []Region       `json:"regions,omitempty"`
+	Paused        bool           `json:"paused,omitempty"`
 }
 
 type Kubernetes struct {

@@ -20,7 +20,8 @@ from typing import Any
 
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import Json
-from restow.conversion.rules.model import Defect, Rule, Side, Surroundings, claimed_paths, ungrouped
+from restow.conversion.rules.protocol import Defect, Rule, Surroundings, claimed_paths, declared, ungrouped
+from restow.conversion.rules.sides import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,44 @@ class When(Rule):
             problem, fix = "has a value in equals= that is no scalar", "Give texts, numbers, booleans or null"
         if problem:
             yield Defect(f"{self.label} {problem}", fix, is_fatal=True)
+
+
+#: A value of a discriminator; in a list, null also stands for an absent discriminator.
+Value = str | int | float | bool
+
+Scalar = Value | None
+
+
+@declared
+def when(
+    rules: Sequence[Rule],
+    *,
+    field: str | None = None,
+    equals: Value | Sequence[Scalar] = (),
+    has: str | None = None,
+    hub: str | None = None,
+) -> Rule:
+    """Apply rules to the objects of one branch of a union: ``when([…], field="spec.type", equals="S3")``.
+
+    ``field`` is the discriminator, ``equals`` its value or values in this branch, as the spoke spells them. The hub's
+    values follow from the ``enum`` or ``default`` that converts the discriminator. A null in a list of values also
+    stands for an absent discriminator. ``has="spec.s3"`` decides by presence instead: it selects the objects with a
+    value other than null there. Give ``hub`` if the path differs there.
+
+    The paths of ``rules`` start at the scope of ``when``: the object, or the item inside of ``each``. Branches exclude
+    each other if they name the same discriminator; branches by presence exclude each other if they claim some field in
+    common, and the first one counts. Both directions decide alike. The other rules of the scope convert an object of no
+    branch or of another branch. The stash keeps a field that only other branches convert and that the target version
+    does not have. A value that one branch lost never returns in another branch.
+    """
+    texts = tuple(equals) if isinstance(equals, Sequence) and not isinstance(equals, str) else (equals,)
+    place = field or has or ""
+    return When(
+        place={"spoke": place, "hub": hub or place},
+        values={"spoke": texts, "hub": texts} if field is not None else None,
+        rules=tuple(rules),
+        has_both=field is not None and has is not None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
