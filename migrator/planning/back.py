@@ -32,7 +32,7 @@ _MOST_PLACES: Final = 200
 
 
 @dataclass(slots=True)
-class Places:
+class FieldCounts:
     """The numbers of objects by field, and one of these objects each."""
 
     objects: Counter[str] = field(default_factory=Counter)
@@ -82,9 +82,9 @@ class WayBack:
     version: str
     storage: str
     objects: int = 0
-    lost: Places = field(default_factory=Places)
-    kept: Places = field(default_factory=Places)
-    failed: Places = field(default_factory=Places)
+    lost: FieldCounts = field(default_factory=FieldCounts)
+    kept: FieldCounts = field(default_factory=FieldCounts)
+    failed: FieldCounts = field(default_factory=FieldCounts)
     writers: Counter[str] = field(default_factory=Counter)
     against: list[str] = field(default_factory=list)
 
