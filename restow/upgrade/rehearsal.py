@@ -27,7 +27,7 @@ from restow.crds.crddiff import CrdFinding
 from restow.crds.objectdiff import PlaceChange, object_changes
 from restow.crds.paths import ROOT
 from restow.crds.schemachanges import ChangeVerdict
-from restow.kube.cluster import Cluster, PatchType
+from restow.kube.cluster import Cluster, PatchType, Request
 from restow.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS, NAMESPACES, Object
@@ -222,7 +222,7 @@ class _Rehearsal:
         async with asyncio.timeout(_PATIENCE_S):
             while True:
                 try:
-                    table = (await self._cluster.table_page(resource, params=_NOBODY)).json()
+                    table = (await self._cluster.send(Request("list", resource, params=_NOBODY, as_table=True))).json()
                 except NotFound:
                     pass  # not served yet
                 except ApiError as error:
