@@ -33,7 +33,7 @@ def _dropped(rules: Sequence[Rule], side: Side) -> dict[str, Any]:
     """Return the fields of a side that rules drop on purpose, as ``WITHOUT_DROPPED`` takes them."""
     found: dict[str, Any] = {}
     for rule in rules:
-        inner = _dropped(rule.contained, side) if rule.is_scope and not rule.is_repeated else None
+        inner = _dropped(rule.contained, side) if rule.container == "object" else None
         if not inner and not rule.drops:
             continue
         for *around, name in claimed_paths(rule, side):

@@ -16,9 +16,7 @@ from restow.conversion.definition.likely import Field, likely
 from restow.conversion.definition.suggestions import python_source
 from restow.conversion.model.fieldpath import Path, argument
 from restow.conversion.rules.known import End, Ends
-from restow.conversion.rules.lens import Lens
 from restow.conversion.rules.protocol import Rule
-from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import Side, opposite
 from restow.crds import Schema
 
@@ -99,10 +97,8 @@ def _other_type(spoke: Schema, hub: Schema, spot: Spot) -> str:
 
 def _suits(rule: Rule, spoke: Schema, hub: Schema, required: frozenset[Side]) -> bool:
     """Return whether a rule between two fields accepts their schemas."""
-    if not isinstance(rule, Lens) or rule.standard is None or rule.standard.check is None:
-        return True
     ends: Ends = {"spoke": [End(spoke, "spoke" in required)], "hub": [End(hub, "hub" in required)]}
-    return next(rule.standard.check(ends), None) is None
+    return next(rule.misfits(ends), None) is None
 
 
 def _other_list(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> str:
@@ -137,7 +133,7 @@ def _refuse_opaque(
     spot = findings.spot(spoke, hub, required=required)
     whole = spot.rule("described", *spot.ends, f'by="{by}"')
     fix = f"Pass what fits, and stash the rest, with {whole}{spot.note}; or describe it in both versions"
-    if spot.is_whole and not isinstance(spot.instead, ScopedRules):
+    if spot.is_whole and (spot.instead is None or spot.instead.container is None):
         fix = f"{spot.conversion_as_a_whole}; or describe it in both versions"
     elif by in spot.required:  # a rule that stashes what does not fit would leave the field out
         fix = f"Convert it with {spot.pair}{spot.note}, since {findings.version(by)} requires it"

@@ -35,8 +35,9 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector, check_
 from restow.conversion.definition.losses import accept_keyless_lists, check_keyless_lists
 from restow.conversion.model.errors import DefinitionError, Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse
-from restow.conversion.rules.kindwide import Keyless, with_on_error
+from restow.conversion.rules.kindwide import with_on_error
 from restow.conversion.rules.protocol import ANY_NODE, Node, OnError, Rule
+from restow.conversion.rules.scopes import Keyless
 from restow.conversion.rules.unions import flattened
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema, Version

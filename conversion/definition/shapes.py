@@ -69,10 +69,9 @@ def check_standard(rule: Rule, standard: Standard, spoke: Schema, hub: Schema, f
             for problem in () if end is None else _misfits(shape, end.schema):
                 is_sound = False
                 findings.add(side, parse(text), f"{problem}, as {rule.label} needs it", "Correct the path or the rule")
-    if is_sound and standard.check is not None:
-        for misfit in standard.check(ends):
-            path = parse(rule.claims(misfit.side)[misfit.index])
-            findings.add(misfit.side, path, misfit.problem, misfit.fix)
+    for misfit in rule.misfits(ends) if is_sound else ():
+        path = parse(rule.claims(misfit.side)[misfit.index])
+        findings.add(misfit.side, path, misfit.problem, misfit.fix)
 
 
 def _end(root: Schema, text: str, side: Side, findings: DiagnosticCollector) -> End | None:

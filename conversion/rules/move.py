@@ -9,7 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from restow.conversion.model.fieldpath import Path, argument, parse
-from restow.conversion.rules.protocol import ANY_NODE, Defect, Lift, Node, Rule, SchemaQuestions, Surroundings, declared
+from restow.conversion.rules.protocol import (
+    ANY_NODE,
+    Counterpart,
+    Defect,
+    Lift,
+    Node,
+    Rule,
+    SchemaQuestions,
+    Surroundings,
+    claimed_paths,
+    declared,
+)
+from restow.conversion.rules.sides import Side, opposite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +32,11 @@ class Move(Rule):
         """Return the node of the spoke's field."""
         source = sources[index]
         return dict(ANY_NODE) if source is None else source
+
+    def counterpart(self, path: Path, side: Side) -> Counterpart | None:
+        """Return the path from the other end of the move on."""
+        (here,), (there,) = claimed_paths(self, side), claimed_paths(self, opposite(side))
+        return Counterpart((*there, *path[len(here) :]), (self,))
 
     @property
     def moves(self) -> bool:

@@ -13,6 +13,7 @@ from restow.conversion.model.fieldpath import Path, PathError, parse, starts_wit
 from restow.conversion.model.values import is_json
 from restow.conversion.rules.protocol import (
     ANY_NODE,
+    Counterpart,
     Defect,
     Lift,
     Loss,
@@ -22,6 +23,7 @@ from restow.conversion.rules.protocol import (
     SchemaQuestions,
     Surroundings,
     check_reason,
+    claimed_paths,
     declared,
     paths_of,
 )
@@ -138,6 +140,11 @@ class Default(Implied):
         text = self.named(self.filled_in)
         return replace(self, spoke=text, hub=text, is_layered=False)
 
+    def counterpart(self, path: Path, side: Side) -> Counterpart | None:
+        """Return the other end of the default; of its content nothing is known."""
+        (here,), (there,) = claimed_paths(self, side), claimed_paths(self, opposite(side))
+        return Counterpart(there, (self,)) if path == here else None
+
     @property
     def omits(self) -> Side | None:
         """The side that omits the field, if the default hides its value."""
@@ -226,6 +233,11 @@ class Private(Rule):
     def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002
         """Yield that both sides are named, or that the reason is missing."""
         yield from _check_one_side(self) or check_reason(self, self.acknowledge)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the field is one that one version alone has: always."""
+        return True
 
     @property
     def drops(self) -> bool:

@@ -18,7 +18,6 @@ from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
 from restow.conversion.rules.functions import FROM_ROOT, read_steps
 from restow.conversion.rules.protocol import Rule
-from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import Side
 
 #: The steps from a list to its items, and from a map to its values.
@@ -76,7 +75,7 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
     for rule in rules:
         for text in rule.claims(side):
             found = node.at(parse(text))
-            if isinstance(rule, ScopedRules):
+            if rule.container is not None:
                 _add_scope(found, root, rule, side)
             elif rule.is_opaque or (rule.passes and not rule.moves):
                 found.full = True
@@ -84,13 +83,13 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
             _add_read(node, root, text)
 
 
-def _add_scope(node: Touched, root: Touched, rule: ScopedRules, side: Side) -> None:
-    inside = {"list": (ITEMS,), "map": (VALUES,), "object": ()}[rule.container]
+def _add_scope(node: Touched, root: Touched, rule: Rule, side: Side) -> None:
+    inside = {"list": (ITEMS,), "map": (VALUES,)}.get(rule.container or "", ())
     below = node.at(inside)
-    below.full = below.full or rule.hide is not None or rule.merge is not None
-    for key in rule.keys or ():
+    below.full = below.full or bool(rule.functions)
+    for key in rule.key_names("hub"):
         below.at((key,))
-    _add(below, root, rule.rules, side)
+    _add(below, root, rule.contained, side)
 
 
 def _add_read(node: Touched, root: Touched, text: str) -> None:
