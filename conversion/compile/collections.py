@@ -14,7 +14,7 @@ from typing import Any, Final
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import Path, pointer
-from restow.conversion.rules.kindwide import has_limits
+from restow.conversion.rules.functions import has_limits
 from restow.conversion.rules.protocol import Rule, claimed_paths
 from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import Side

@@ -42,8 +42,9 @@ def check_branches(
         return replace(rule, rules=check_branches(rule.rules, spoke, hub, findings))
 
     def other(rule: Rule) -> Rule:
+        rule = rule.fitted(spoke, hub)
         if rule.container is None:
-            return rule.fitted(spoke, hub)
+            return rule
         below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
         return rule.with_contained(check_branches(rule.contained, *below, findings.inside(rule)))
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 from restow.conversion.model.fieldpath import Path, dig, parse
 from restow.conversion.model.values import ABSENT, same
 from restow.conversion.rules.cel import FunctionOrExpression, as_function
-from restow.conversion.rules.functions import check_functions, check_reads, is_constant_read, read_steps
+from restow.conversion.rules.functions import FallibleRule, check_functions, check_reads, is_constant_read, read_steps
 from restow.conversion.rules.known import Ends, Function, Misfit, Names, Standard
 from restow.conversion.rules.protocol import (
     ANY_NODE,
@@ -43,11 +43,10 @@ Packing = Literal["value", "leaves", "tree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lens(Rule):
+class Lens(FallibleRule):
     """Values computed from values, both ways. See ``rules.pair`` for the contract of the functions.
 
-    ``nulls``: the functions are also called with null; otherwise null stays null. ``on_error`` is None where the author
-    leaves it to the kind; freezing fills it in.
+    ``nulls``: the functions are also called with null; otherwise null stays null.
 
     ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
     that holds a list of one. Both only let the compiler leave out a check. ``admitted`` has the enum of a side that
@@ -64,9 +63,7 @@ class Lens(Rule):
     merge: Function | None = None
     forget: Function | None = None
     acknowledge: str | None = None
-    reads: tuple[str, ...] = ()
     nulls: bool = False
-    on_error: OnError | None = None
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
     tables: Mapping[Direction, Names] | None = None
     admitted: Mapping[Side, Sequence[Any]] = field(default_factory=dict)
@@ -87,10 +84,6 @@ class Lens(Rule):
         if self.singleton == "hub":
             return {"type": "array", "items": source}
         return dict((source.get("items") if self.singleton else None) or ANY_NODE)
-
-    def decided(self, on_error: OnError) -> Rule:
-        """Return the rule with ``on_error`` filled in; restow's own functions never fail."""
-        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
 
     @property
     def may_forget(self) -> bool:
@@ -227,11 +220,6 @@ class Lens(Rule):
         """The functions, if they are the author's: restow's own never fail."""
         given = {"up": self.up, "down": self.down, "merge": self.merge, "forget": self.forget}
         return {} if self.is_known else {name: each for name, each in given.items() if each is not None}
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the stash keeps values for which a function raises."""
-        return self.on_error == "keep"
 
     @property
     def always_gives(self) -> bool:

@@ -170,7 +170,8 @@ class Rule:
 
         ``lift`` returns the node that rules make of the node of an object.
         """
-        return dict(ANY_NODE)
+        source = sources[index] if self.passes else None
+        return dict(ANY_NODE) if source is None else source
 
     def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002 its paths are all that can be wrong
         """Yield the defects that the rule has whatever the schemas are; all its paths are parsed by then."""
@@ -196,13 +197,9 @@ class Rule:
     @property
     def is_keyless(self) -> bool:
         """Whether the rules inside apply to the items of a list without keys."""
-        return False
+        return self.container == "list" and not self.key_names("hub")
 
-    def with_keys(self, hub: Schema | None) -> Rule:  # noqa: ARG002 only items have keys
-        """Return the rule with the list-map keys of the hub where its author left them out."""
-        return self
-
-    def key_names(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 see ``with_keys``
+    def key_names(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 only items have keys
         """Return the fields that identify an item, by their names on that side: only a rename may convert them."""
         return ()
 
@@ -260,7 +257,7 @@ class Rule:
     @property
     def drops(self) -> bool:
         """Whether the field of one version is dropped on purpose."""
-        return False
+        return self.is_private and bool(self.reason)
 
     @property
     def may_forget(self) -> bool:
@@ -327,7 +324,7 @@ class Rule:
     @property
     def always_gives(self) -> bool:
         """Whether the rule gives the hub a value whenever the spoke has one."""
-        return False
+        return self.moves or self.container is not None
 
     @property
     def ties(self) -> bool:

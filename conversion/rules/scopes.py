@@ -14,7 +14,7 @@ from typing import Any, Final
 from restow.conversion.model.fieldpath import Path, dig, parse, shown
 from restow.conversion.model.values import ABSENT
 from restow.conversion.rules.cel import FunctionOrExpression, as_function
-from restow.conversion.rules.functions import check_functions, check_reads
+from restow.conversion.rules.functions import FallibleRule, check_functions, check_reads
 from restow.conversion.rules.known import Function
 from restow.conversion.rules.protocol import (
     ANY_NODE,
@@ -52,7 +52,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScopedRules(Rule):
+class ScopedRules(FallibleRule):
     """Rules inside of every item of a list, every value of a map, or one object.
 
     ``acknowledge`` is the reason why the items of a list need no ``keys``. ``recurse`` names the places inside where
@@ -64,9 +64,7 @@ class ScopedRules(Rule):
     keys: tuple[str, ...] | None = None
     hide: Function | None = None
     merge: Function | None = None
-    reads: tuple[str, ...] = ()
     acknowledge: str | None = None
-    on_error: OnError | None = None
     recurse: tuple[Again, ...] = ()
     is_again: bool = False
 
@@ -108,26 +106,10 @@ class ScopedRules(Rule):
             return schema
         return schema.items if self.container == "list" else schema.values
 
-    def decided(self, on_error: OnError) -> Rule:
-        """Return the rule with ``on_error`` filled in, for its own functions and its recursion."""
-        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
-
     @property
     def failing(self) -> tuple[str, ...]:
         """The names of the rule in failures: its label, or the function that raised."""
         return (*((self.label,) if self.recurse else ()), *(f"{self.label} {name}" for name in self.functions))
-
-    @property
-    def is_keyless(self) -> bool:
-        """Whether the list has no keys."""
-        return self.container == "list" and not self.keys
-
-    def with_keys(self, hub: Schema | None) -> Rule:
-        """Return the rule with the list-map keys of the hub where its author left them out; none without a schema."""
-        if self.keys is not None or self.container != "list":
-            return self
-        schema = schema_at(hub, parse(self.hub[0]))
-        return replace(self, keys=() if schema is None else schema.list_keys)
 
     def check(self, around: Surroundings) -> Iterator[Defect]:
         """Yield the defects of the functions, the reads, the keys, the reason and the places of recursion."""
@@ -146,6 +128,13 @@ class ScopedRules(Rule):
             return None
         inner = counterpart(self.inner, rest, side)
         return Counterpart((*there, *inner.path), (self, *inner.rules)) if inner.path else inner
+
+    def fitted(self, spoke: Schema | None, hub: Schema | None) -> Rule:  # noqa: ARG002 the keys are the hub's
+        """Return the rule with the list-map keys of the hub where its author left them out; none without a schema."""
+        if self.keys is not None or self.container != "list":
+            return self
+        schema = schema_at(hub, parse(self.hub[0]))
+        return replace(self, keys=() if schema is None else schema.list_keys)
 
     def key_names(self, side: Side) -> tuple[str, ...]:
         """Return the fields that identify an item, by their names on that side: only a rename may convert them."""
@@ -237,16 +226,6 @@ class ScopedRules(Rule):
         """The author's functions for hidden items."""
         given = {"hide": self.hide, "merge": self.merge}
         return {name: each for name, each in given.items() if each is not None}
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the stash keeps items for which a function of this rule raises."""
-        return self.on_error == "keep"
-
-    @property
-    def always_gives(self) -> bool:
-        """Whether the hub gets the container: always."""
-        return True
 
     @property
     def ties(self) -> bool:
