@@ -31,7 +31,7 @@ from restow.conversion.model.errors import (
 )
 from restow.conversion.model.values import ABSENT
 from restow.conversion.reviews.conversion import convert_review
-from restow.conversion.rules.kindwide import Keyless
+from restow.conversion.rules.scopes import Keyless
 
 __all__ = [
     "ABSENT",

@@ -14,7 +14,7 @@ from typing import Any, Final
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import Path, pointer
-from restow.conversion.rules.kindwide import has_limits
+from restow.conversion.rules.functions import has_limits
 from restow.conversion.rules.protocol import Rule, claimed_paths
 from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import Side
@@ -33,7 +33,7 @@ def _dropped(rules: Sequence[Rule], side: Side) -> dict[str, Any]:
     """Return the fields of a side that rules drop on purpose, as ``WITHOUT_DROPPED`` takes them."""
     found: dict[str, Any] = {}
     for rule in rules:
-        inner = _dropped(rule.contained, side) if rule.is_scope and not rule.is_repeated else None
+        inner = _dropped(rule.contained, side) if rule.container == "object" else None
         if not inner and not rule.drops:
             continue
         for *around, name in claimed_paths(rule, side):

@@ -19,8 +19,9 @@ from restow.conversion.compile.route import Leg, Route, compile_leg, join_route
 from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVersion
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json
-from restow.conversion.rules.kindwide import Keyless, keeping
+from restow.conversion.rules.functions import keeping
 from restow.conversion.rules.protocol import Rule
+from restow.conversion.rules.scopes import Keyless
 from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 from restow.crds.paths import ROOT

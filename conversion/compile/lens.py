@@ -23,8 +23,7 @@ from typing import Any, Final
 from restow.conversion.model.errors import ObjectError, RuleFailed, ValueBeyondLimits, note_kept
 from restow.conversion.model.fieldpath import Path, dig
 from restow.conversion.model.values import ABSENT, Json, alike, is_json, same
-from restow.conversion.rules.functions import is_constant_read
-from restow.conversion.rules.kindwide import has_limits
+from restow.conversion.rules.functions import has_limits, is_constant_read
 from restow.conversion.rules.lens import Lens, Packing
 from restow.conversion.rules.protocol import claimed_paths
 from restow.conversion.rules.sides import Direction, Side

@@ -31,8 +31,7 @@ from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.model.errors import RuleFailed, ValueBeyondLimits, note_kept
 from restow.conversion.model.fieldpath import dig, parse, pointer
 from restow.conversion.model.values import ABSENT, Json, is_json, same
-from restow.conversion.rules.functions import FROM_ROOT, read_steps
-from restow.conversion.rules.kindwide import any_has_limits, keeping
+from restow.conversion.rules.functions import FROM_ROOT, any_has_limits, keeping, read_steps
 from restow.conversion.rules.lens import Lens
 from restow.conversion.rules.move import Move
 from restow.conversion.rules.onesided import Constant, Default, Private

@@ -17,9 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from restow.conversion.model.fieldpath import Path, argument
-from restow.conversion.rules.move import Move
 from restow.conversion.rules.protocol import Container, Rule
-from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import Side
 from restow.crds import Schema
 
@@ -135,8 +133,8 @@ def spot(
         ours, theirs = before.spoke + step.spoke, before.hub + step.hub
         if step.container == "wrapped":
             return _placed(frames, replace(step, spoke=ours, hub=theirs), step.rule, is_whole=True)
-        if step.container == "object" and not isinstance(step.rule, ScopedRules):
-            moved = step.rule if isinstance(step.rule, Move) else before.rule
+        if step.container == "object" and not _is_scope(step.rule):
+            moved = step.rule if step.rule is not None and step.rule.moves else before.rule
             before = Around("object", ours, theirs, moved, required=step.required)
             continue
         if not ours and not theirs:
@@ -168,16 +166,16 @@ def _whole(frames: list[Around]) -> Spot:
 
 
 def _placed(frames: Sequence[Around], field: Around, replaced: Rule | None, *, is_whole: bool = False) -> Spot:
-    written = [number for number, frame in enumerate(frames) if isinstance(frame.rule, ScopedRules)]
-    within = next((frames[number].rule for number in reversed(written) if not _is_again(frames[number].rule)), None)
+    written = [number for number, frame in enumerate(frames) if _is_scope(frame.rule)]
+    around = (frames[number].rule for number in reversed(written))
+    within = next((rule for rule in around if rule is not None and not rule.is_again), None)
     scopes = tuple(frames[written[-1] + 1 :] if written else frames)
     moved = next((frame.rule for frame in scopes if frame.rule is not None), None)
     return Spot(field.spoke, field.hub, scopes, within, moved or replaced, is_whole, field.required)
 
 
-def _is_again(rule: Rule | None) -> bool:
-    """Return whether a rule only stands for rules that apply again: they are written where they apply first."""
-    return isinstance(rule, ScopedRules) and rule.is_again
+def _is_scope(rule: Rule | None) -> bool:
+    return rule is not None and rule.container is not None
 
 
 def example(schema: Schema | None) -> str:

@@ -89,7 +89,7 @@ def _same(rules: Sequence[Rule], spoke: Schema, hub: Schema, places: tuple[str, 
         inside = (_place(places[0], rule.spoke[0]), _place(places[1], rule.hub[0]))
         if rule.moves:
             yield from _whole(*ends, inside)
-        elif rule.is_scope:
+        elif rule.container is not None:
             yield *ends, inside
             inner = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
             if inner[0] is not None and inner[1] is not None:

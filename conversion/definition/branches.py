@@ -15,19 +15,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import same
-from restow.conversion.rules.lens import Lens
-from restow.conversion.rules.move import Move
-from restow.conversion.rules.onesided import Default, Private
-from restow.conversion.rules.protocol import Rule, claimed_paths
-from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.onesided import Private
+from restow.conversion.rules.protocol import Rule, claimed_paths, counterpart
 from restow.conversion.rules.sides import Side
-from restow.conversion.rules.unions import Branched, Union, When, branched, flattened, ordered, overlap
+from restow.conversion.rules.unions import Branched, Union, When, branched, changed, flattened, ordered, overlap
 from restow.crds import ANY, Schema
 from restow.crds.schema import schema_at
 
@@ -37,7 +34,21 @@ def check_branches(
 ) -> tuple[Rule, ...]:
     """Report the defects of the unions of a scope, at any depth; return rules that have the hub's values."""
     always = tuple(rule for rule in rules if not rule.is_branch)
-    found = tuple(_checked(rule, always, spoke, hub, findings) for rule in rules)
+
+    def branch(rule: When) -> Rule:
+        check = _check_presence if rule.values is None else _check_discriminator
+        rule = check(rule, always, findings)
+        _check_declared(rule, spoke, hub, findings)
+        return replace(rule, rules=check_branches(rule.rules, spoke, hub, findings))
+
+    def other(rule: Rule) -> Rule:
+        rule = rule.fitted(spoke, hub)
+        if rule.container is None:
+            return rule
+        below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
+        return rule.with_contained(check_branches(rule.contained, *below, findings.inside(rule)))
+
+    found = changed(rules, branch, other)
     scope = branched(found)
     for union in scope.unions:
         _check_distinct(union, findings)
@@ -45,20 +56,6 @@ def check_branches(
         problem = "rules put fields where other rules of the scope take some, in a circle through a branch (rules.when)"
         findings.add("spoke", (), problem, "Repeat the rules that hold for every object in each branch")
     return found
-
-
-def _checked(
-    rule: Rule, always: Sequence[Rule], spoke: Schema | None, hub: Schema | None, findings: DiagnosticCollector
-) -> Rule:
-    if isinstance(rule, When):
-        checked = _check_presence if rule.values is None else _check_discriminator
-        rule = checked(rule, always, findings)
-        _check_declared(rule, spoke, hub, findings)
-        return replace(rule, rules=check_branches(rule.rules, spoke, hub, findings))
-    if rule.is_scope:
-        below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
-        return rule.with_contained(check_branches(rule.contained, *below, findings.inside(rule)))
-    return rule.fitted(spoke, hub)
 
 
 def _check_distinct(union: Union, findings: DiagnosticCollector) -> None:
@@ -97,14 +94,6 @@ def _check_declared(rule: When, spoke: Schema | None, hub: Schema | None, findin
                 findings.add(side, path, problem, "Correct equals=, or the table of the rules.enum that converts it")
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapped:
-    """The conversion of a discriminator: its path in the hub, and the rule that changes its values, if any."""
-
-    hub: Path
-    rule: Rule | None = None
-
-
 def _check_discriminator(rule: When, always: Sequence[Rule], findings: DiagnosticCollector) -> When:
     path, hub = parse(rule.place["spoke"]), parse(rule.place["hub"])
     own = next((each for each in flattened(rule.rules) if _touches(each, path, hub)), None)
@@ -112,15 +101,17 @@ def _check_discriminator(rule: When, always: Sequence[Rule], findings: Diagnosti
         problem = f"decides the branch of {rule.label}, and {own.label} in this branch converts it"
         findings.add("spoke", path, problem, "Convert it by a rule that holds for all objects, outside of rules.when")
         return rule
-    mapped = _mapped(always, path)
-    if isinstance(mapped, Rule):
-        _refuse(rule, path, mapped, findings)
+    found = counterpart(always, path, "spoke")
+    changer = None if found.path else found.rules[-1]
+    changer = next((each for each in always if each.container and path in claimed_paths(each, "spoke")), changer)
+    if changer is not None:
+        _refuse(rule, path, changer, findings)
         return rule
-    if mapped.hub != hub:
-        _refuse_path(rule, mapped.hub, findings)
+    if found.path != hub:
+        _refuse_path(rule, found.path, findings)
         return rule
     assert rule.values is not None
-    values = _hub_values(rule, rule.values["spoke"], mapped.rule, path, findings)
+    values = _hub_values(rule, rule.values["spoke"], found.rules, path, findings)
     if any(_is_meant(each, values, path, hub) for each in always):
         values = {side: (*given, *(() if None in given else (None,))) for side, given in values.items()}
     return replace(rule, values=values)
@@ -128,11 +119,9 @@ def _check_discriminator(rule: When, always: Sequence[Rule], findings: Diagnosti
 
 def _is_meant(rule: Rule, values: Mapping[Side, tuple[Any, ...]], path: Path, hub: Path) -> bool:
     """Return whether a default gives a missing discriminator one of these values."""
-    if not isinstance(rule, Default):
-        return False
-    side = rule.filled_in
-    place = parse((rule.hub if side == "hub" else rule.spoke)[0])
-    return place == (hub if side == "hub" else path) and _is_in(rule.value, values[side])
+    ends: tuple[tuple[Side, Path], ...] = (("spoke", path), ("hub", hub))
+    filled = ((rule.fills(side), place, values[side]) for side, place in ends)
+    return any(each is not None and each[0] == place and _is_in(each[1], given) for each, place, given in filled)
 
 
 def _refuse(rule: When, path: Path, other: Rule, findings: DiagnosticCollector) -> None:
@@ -155,43 +144,24 @@ def _touches(rule: Rule, spoke: Path, hub: Path) -> bool:
     return any(overlap(claimed_paths(rule, side), [path]) for side, path in sides)
 
 
-def _mapped(rules: Sequence[Rule], path: Path) -> _Mapped | Rule:
-    """Return the place of a field of the spoke in the hub, or the rule that changes it in another way."""
-    for rule in rules:
-        claims = [claim for claim in claimed_paths(rule, "spoke") if overlap([claim], [path])]
-        if not claims:
-            continue
-        claim, hub = claims[0], claimed_paths(rule, "hub")
-        rest = path[len(claim) :]
-        if isinstance(rule, Move) and starts_with(path, claim):
-            return _Mapped((*hub[0], *rest))
-        if isinstance(rule, ScopedRules) and rule.container == "object" and rest and starts_with(path, claim):
-            inner = _mapped(rule.rules, rest)
-            return inner if isinstance(inner, Rule) else _Mapped((*hub[0], *inner.hub), inner.rule)
-        if claim == path and (isinstance(rule, Default) or (isinstance(rule, Lens) and rule.tables is not None)):
-            return _Mapped(hub[0], rule)
-        return rule
-    taken = (rule for rule in rules if any(starts_with(path, claim) for claim in claimed_paths(rule, "hub")))
-    return next(taken, _Mapped(path))
-
-
 def _hub_values(
-    rule: When, values: tuple[Any, ...], converter: Rule | None, path: Path, findings: DiagnosticCollector
+    rule: When, values: tuple[Any, ...], converters: Sequence[Rule], path: Path, findings: DiagnosticCollector
 ) -> Mapping[Side, tuple[Any, ...]]:
     """Return the values of a branch on both sides, as the rule that converts the discriminator translates them."""
-    if not isinstance(converter, Lens) or converter.tables is None:
+    tables = [(up, down) for each in converters if (up := each.table("up")) and (down := each.table("down"))]
+    if not tables:
         return {"spoke": values, "hub": values}
-    up, down = converter.tables["up"], converter.tables["down"]
-    hub = [value for value in down if _is_in(converter.down(value), values)]
-    hub += [converter.up(value) for value in values if not _is_in(converter.up(value), hub)]
+    ((up, down),) = tables
+    hub = [value for value in down if _is_in(down(value), values)]
+    hub += [up(value) for value in values if not _is_in(up(value), hub)]
     for value in up:
-        if _is_in(converter.up(value), hub) and not _is_in(value, values):
-            problem = f"{value!r} becomes {converter.up(value)!r} like a value of {rule.label}, but is not in it"
+        if _is_in(up(value), hub) and not _is_in(value, values):
+            problem = f"{value!r} becomes {up(value)!r} like a value of {rule.label}, but is not in it"
             findings.add("spoke", path, problem, f"Add {value!r} to equals=")
     for value in hub:
-        if not _is_in(converter.down(value), values):
-            problem = f"{value!r} becomes {converter.down(value)!r}, which is not in {rule.label}"
-            findings.add("hub", parse(rule.place["hub"]), problem, f"Add {converter.down(value)!r} to equals=")
+        if not _is_in(down(value), values):
+            problem = f"{value!r} becomes {down(value)!r}, which is not in {rule.label}"
+            findings.add("hub", parse(rule.place["hub"]), problem, f"Add {down(value)!r} to equals=")
     return {"spoke": values, "hub": tuple(hub)}
 
 
@@ -203,13 +173,11 @@ def _check_presence(rule: When, always: Sequence[Rule], findings: DiagnosticColl
     """Report a field whose presence cannot be the same on both sides."""
     path, hub = parse(rule.place["spoke"]), parse(rule.place["hub"])
     for each in (*always, *flattened(rule.rules)):
-        if not isinstance(each, Move | ScopedRules):
-            continue
-        (ours,), (theirs,) = claimed_paths(each, "spoke"), claimed_paths(each, "hub")
-        if starts_with(path, ours) and (isinstance(each, Move) or each.container == "object" or path == ours):
-            found = (*theirs, *path[len(ours) :])
-            if found != hub:
-                _refuse_path(rule, found, findings)
+        is_claimed = any(starts_with(path, claim) for claim in claimed_paths(each, "spoke"))
+        found = each.counterpart(path, "spoke") if is_claimed else None
+        if found is not None and found.path and all(passed.moves or passed.container for passed in found.rules):
+            if found.path != hub:
+                _refuse_path(rule, found.path, findings)
             return rule
     if path != hub:
         problem = f"{rule.label} is decided in {findings.hub} by another field, and no rule makes the one of the other"
@@ -231,7 +199,7 @@ def _takes(rule: Rule, spoke: Path, hub: Path) -> bool:
 
 def _makes(rule: Rule, spoke: Path, hub: Path) -> bool:
     """Return whether a rule can make the deciding field of one side without that of the other side."""
-    if isinstance(rule, Private):
+    if rule.is_private:
         return False
     ours = [starts_with(claim, spoke) for claim in claimed_paths(rule, "spoke")]
     theirs = [starts_with(claim, hub) for claim in claimed_paths(rule, "hub")]
@@ -240,7 +208,11 @@ def _makes(rule: Rule, spoke: Path, hub: Path) -> bool:
 
 def with_leftovers(rules: Sequence[Rule], spoke: Schema | None, hub: Schema | None) -> tuple[Rule, ...]:
     """Add rules to each branch that keep the fields which only other branches convert."""
-    found = tuple(_complete(rule, spoke, hub) for rule in rules)
+    found = changed(
+        rules,
+        lambda branch: replace(branch, rules=with_leftovers(branch.rules, spoke, hub)),
+        lambda rule: _complete(rule, spoke, hub),
+    )
     if spoke is None or hub is None:
         return found
     scope = branched(found)
@@ -248,9 +220,7 @@ def with_leftovers(rules: Sequence[Rule], spoke: Schema | None, hub: Schema | No
 
 
 def _complete(rule: Rule, spoke: Schema | None, hub: Schema | None) -> Rule:
-    if isinstance(rule, When):
-        return replace(rule, rules=with_leftovers(rule.rules, spoke, hub))
-    if rule.is_scope:
+    if rule.container is not None:
         below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
         return rule.with_contained(with_leftovers(rule.contained, *below))
     return rule

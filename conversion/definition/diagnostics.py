@@ -17,7 +17,6 @@ from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse, shown, starts_with
 from restow.conversion.rules.protocol import Defect, Rule, Surroundings, ungrouped
 from restow.conversion.rules.sides import SIDES, Side
-from restow.crds import Schema
 from restow.crds.paths import ROOT
 
 
@@ -102,13 +101,6 @@ class DiagnosticCollector:
     def is_answered(self, side: Side, path: Path) -> bool:
         """Return whether a rule defines the meaning of a missing required field."""
         return (side, path) in self.answered
-
-
-def with_keys(rules: Sequence[Rule], hub: Schema | None) -> tuple[Rule, ...]:
-    """Return the rules in which every ``each`` has the hub's list-map keys; without a schema it has none."""
-    return tuple(
-        rule.with_keys(hub).with_contained(with_keys(rule.contained, rule.inner_schema("hub", hub))) for rule in rules
-    )
 
 
 _OPEN_METADATA: Final = ("labels", "annotations")

@@ -25,9 +25,8 @@ from typing import Final
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.model.fieldpath import Path, parse, shown
-from restow.conversion.rules.kindwide import Keyless, lists_of, with_keyless
 from restow.conversion.rules.protocol import Loss, Rule
-from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.scopes import Keyless, lists_of, with_keyless
 from restow.conversion.rules.unions import flattened
 from restow.crds import Schema
 from restow.crds.paths import ROOT
@@ -82,7 +81,7 @@ def _of_rules(
         paths = _places(rule.spoke, around[0]), _places(rule.hub, around[1])
         up, down = rule.loss("up"), rule.loss("down")
         yield RuleLoss(kind, version, hub, rule.label, paths, up, down, rule.reason, branch, rule.keeps)
-        if rule.is_scope:
+        if rule.container is not None:
             inside = rule.inner_place("spoke", around[0]), rule.inner_place("hub", around[1])
             yield from _of_rules(rule.contained, kind, version, hub, inside, branch)
 
@@ -152,20 +151,20 @@ def check_keyless_lists(
     The schemas are those of the objects that the rules apply to, None if unknown.
     """
     for rule in flattened(rules):
-        if not isinstance(rule, ScopedRules):
+        if rule.container is None:
             continue
-        if rule.container == "list":
+        if rule.is_keyless:
             path = parse(rule.hub[0])
             _check_list(rule, schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, path), path, findings)
         below = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
-        check_keyless_lists(rule.rules, *below, findings.inside(rule))
+        check_keyless_lists(rule.contained, *below, findings.inside(rule))
 
 
 def _check_list(
-    rule: ScopedRules, spoke: Schema | None, hub: Schema | None, path: Path, findings: DiagnosticCollector
+    rule: Rule, spoke: Schema | None, hub: Schema | None, path: Path, findings: DiagnosticCollector
 ) -> None:
     is_map = hub is not None and hub.list_type == "map"  # another check requires its keys
-    if rule.keys or rule.acknowledge is not None or is_map:
+    if rule.reason or is_map:
         return
     lossy = list(dict.fromkeys(_lossy(rule)))
     if not lossy:
@@ -179,18 +178,18 @@ def _check_list(
     )
 
 
-def _lossy(rule: ScopedRules) -> Iterator[str]:
+def _lossy(rule: Rule) -> Iterator[str]:
     """Yield the labels of the rules that leave something in the stash: the list's ``hide``, and rules inside."""
-    if rule.hide is not None:
+    if "hide" in rule.functions:
         yield "hide="
-    for inner in flattened(rule.rules):
-        if isinstance(inner, ScopedRules):
+    for inner in flattened(rule.contained):
+        if inner.container is not None:
             yield from _lossy(inner)
         elif Loss.STASHED in (inner.loss("up"), inner.loss("down")):
             yield inner.label
 
 
-def _remedy(rule: ScopedRules, keys: Sequence[str], hub: Schema | None) -> str:
+def _remedy(rule: Rule, keys: Sequence[str], hub: Schema | None) -> str:
     otherwise = f'or say with acknowledge="why" in {rule.name} why this does no harm'
     if not keys:
         return f"Name the fields that identify an item with key= in {rule.label}, {otherwise}"
@@ -201,13 +200,13 @@ def _remedy(rule: ScopedRules, keys: Sequence[str], hub: Schema | None) -> str:
     return f"Identify the items with {wanted} in {rule.label}{note} if no two have the same, {otherwise}"
 
 
-def proposed_keys(rule: ScopedRules, spoke: Schema | None, hub: Schema | None) -> tuple[str, ...]:
+def proposed_keys(rule: Rule, spoke: Schema | None, hub: Schema | None) -> tuple[str, ...]:
     """Return the hub's fields that may identify an item, given the schemas of the list; empty if there are none."""
     ours, theirs = spoke and spoke.items, hub and hub.items
     if theirs is None or ours is None:
         return ()
-    always = tuple(flattened(rule.rules))
-    renamed = {parse(inner.hub[0]): parse(inner.spoke[0]) for inner in rule.rules if inner.name == "rename"}
+    always = tuple(flattened(rule.contained))
+    renamed = {parse(inner.hub[0]): parse(inner.spoke[0]) for inner in rule.contained if inner.name == "rename"}
     claimed = {parse(text)[0] for inner in always for text in (*inner.hub, *inner.spoke)}
     names: dict[str, str] = {}
     for name in theirs.properties:

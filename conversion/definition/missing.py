@@ -59,7 +59,7 @@ def _hidden(rules: Sequence[Rule], _scope: _Scope, side: Side) -> Iterator[tuple
     stashed = {
         (each, parse(text)): rule
         for rule in rules
-        if rule.name == "stash"
+        if rule.is_private and not rule.drops
         for each in SIDES
         for text in rule.claims(each)
     }
@@ -102,7 +102,7 @@ def _scopes(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Sequence[Rul
         inside = {
             side: (rule.inner_schema(side, scope[side][0]), rule.inner_place(side, scope[side][1])) for side in SIDES
         }
-        yield from _scopes(rule.contained, inside) if rule.is_scope else ()
+        yield from _scopes(rule.contained, inside) if rule.container is not None else ()
 
 
 def _kept(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
@@ -115,8 +115,10 @@ def _kept(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Pa
 def _made(rules: Sequence[Rule], scope: _Scope, side: Side) -> Iterator[tuple[Path, Rule]]:
     (schema, _), (source, _) = scope[side], scope[opposite(side)]
     if schema is not None and source is not None:
-        answered = [parse(text) for rule in rules if rule.name == "waive" for text in getattr(rule, side)]
-        yield from ((path, rule) for path, rule in left_out(rules, side, schema, source) if path not in answered)
+        answered = {rule.answers for rule in rules}
+        yield from (
+            (path, rule) for path, rule in left_out(rules, side, schema, source) if (side, path) not in answered
+        )
 
 
 def left_out(rules: Sequence[Rule], side: Side, schema: Schema, source: Schema) -> Iterator[tuple[Path, Rule]]:

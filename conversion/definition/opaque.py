@@ -93,7 +93,7 @@ def _in_scope(rules: Sequence[Rule], pair: _Pair) -> Iterator[_Pair]:
     every = tuple(flattened(rules))
     yield from _unclaimed(every, pair, ())
     for rule in every:
-        if not rule.passes and not rule.is_scope:
+        if not rule.passes and rule.container is None:
             continue
         below = pair.at(parse(rule.spoke[0]), parse(rule.hub[0]))
         if below is None or ANY in (below.spoke, below.hub):  # inside of an opaque field that a rule enters

@@ -31,12 +31,13 @@ from restow.conversion.compile.adoption import Adopted
 from restow.conversion.compile.graph import Graph, KindGraph, Spoke
 from restow.conversion.definition.branches import check_branches, with_leftovers
 from restow.conversion.definition.coverage import check_coverage
-from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules, with_keys
+from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules
 from restow.conversion.definition.losses import accept_keyless_lists, check_keyless_lists
 from restow.conversion.model.errors import DefinitionError, Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse
-from restow.conversion.rules.kindwide import Keyless, with_on_error
+from restow.conversion.rules.functions import with_on_error
 from restow.conversion.rules.protocol import ANY_NODE, Node, OnError, Rule
+from restow.conversion.rules.scopes import Keyless
 from restow.conversion.rules.unions import flattened
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema, Version
@@ -279,7 +280,7 @@ def _freeze(
     covering: set[tuple[Keyless, str]] = set()
     for version, declared in rules.items():
         schema = _schema(crd, version)
-        known = check_branches(with_keys(declared, hub_schema), schema, hub_schema, findings[version])
+        known = check_branches(declared, schema, hub_schema, findings[version])
         known, covers = accept_keyless_lists(known, kind.keyless)
         covering |= covers
         spokes[version] = Spoke(version, known, schema)

@@ -19,11 +19,7 @@ from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.missing import beyond, is_always, is_required, left_out
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.lens import Lens
-from restow.conversion.rules.move import Move
-from restow.conversion.rules.onesided import Private, Waiver
-from restow.conversion.rules.protocol import Rule, claimed_paths
-from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.protocol import Rule, claimed_paths, counterpart
 from restow.conversion.rules.sides import Side, opposite
 from restow.conversion.rules.unions import overlap
 from restow.crds import Schema
@@ -130,7 +126,7 @@ def _identifying(side: Side, key: str, roots: Mapping[Side, Schema], claims: _Cl
         if not here.is_declared(name)
         and field is not None
         and other.node.get("type") == field.node.get("type")
-        and isinstance(taken.get((name,)), Private | None)
+        and ((rule := taken.get((name,))) is None or rule.is_private)
     ]
     return min(alike, key=lambda name: name not in there.required, default=None)
 
@@ -290,11 +286,11 @@ def _fillers(
 def _filler(side: Side, path: Path, claiming: Rule | None, schema: Schema, findings: DiagnosticCollector) -> str:
     """Return the rule that gives a field a value; empty if the rule that converts it does not allow for one."""
     field = schema_at(schema, path)
-    if claiming is None or isinstance(claiming, Private):
+    if claiming is None or claiming.is_private:
         spot = findings.spot(path, path)
         instead = "" if claiming is None else f" instead of {claiming.label}"
         return f"{_constant(side, spot, example(field))}{instead}"
-    if isinstance(claiming, Move | Lens | ScopedRules) and len(claiming.spoke) == len(claiming.hub) == 1:
+    if claiming.converts and len(claiming.spoke) == len(claiming.hub) == 1:
         return _shown_default(side, claiming, field, findings)
     return ""
 
@@ -314,42 +310,19 @@ def check_waivers(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: D
         if schema_at(roots[side], path) is None:
             problem = f"{rule.label} names a field that the schema does not declare"
             findings.add(side, path, problem, "Correct the path")
-        elif isinstance(rule, Waiver) and not is_required(roots[side], path):
+        elif rule.filled_in is None and not is_required(roots[side], path):
             problem = f"is not required in {findings.version(side)}, so there is nothing to waive"
             findings.add(side, path, problem, f"Remove {rule.label}")
-        elif isinstance(rule, Waiver) and rule in rules and not is_missing and _is_kept(rules, side, path, roots):
+        elif rule.filled_in is None and rule in rules and not is_missing and _is_kept(rules, side, path, roots):
             problem = f"is never missing in {findings.version(other)}, so there is nothing to waive"
             findings.add(side, path, problem, f"Remove {rule.label}")
 
 
 def _is_kept(rules: Sequence[Rule], side: Side, path: Path, roots: Mapping[Side, Schema]) -> bool:
     """Return whether a field is one that every object of the other version has, with the same value."""
-    counterpart = _counterpart(rules, side, path)
-    return bool(counterpart) and is_always(roots[opposite(side)], counterpart)
-
-
-def _counterpart(rules: Sequence[Rule], side: Side, path: Path) -> Path:
-    """Return the path in the other version of a field that keeps its value; empty if that is not known.
-
-    A function may fail, and a branch of a union holds for some objects only.
-    """
-    other = opposite(side)
-    if any(rule.is_branch for rule in rules):
-        return ()
-    for rule in rules:
-        around = next((claim for claim in map(parse, rule.claims(side)) if starts_with(path, claim)), None)
-        if around is None:
-            continue
-        if not isinstance(rule, Move | ScopedRules) or (isinstance(rule, ScopedRules) and rule.on_error == "keep"):
-            return ()
-        inside = path[len(around) :]
-        if isinstance(rule, ScopedRules) and inside:
-            inside = _counterpart(rule.inner, side, inside)
-            if not inside:
-                return ()
-        return parse(rule.claims(other)[0]) + inside
-    taken = (parse(text) for rule in rules for text in rule.claims(other))
-    return () if any(starts_with(path, claim) for claim in taken) else path
+    found = counterpart(rules, path, side)
+    is_same = all(rule.moves or (rule.container is not None and not rule.keeps) for rule in found.rules)
+    return bool(found.path) and is_same and is_always(roots[opposite(side)], found.path)
 
 
 def requiring(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path) -> frozenset[Side]:
@@ -360,7 +333,7 @@ def requiring(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path) -> f
 
 def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
     """Return whether a rule gives a value whenever the object at ``around`` is present."""
-    if not isinstance(rule, Move | Lens | ScopedRules):
+    if not rule.converts:
         return False
     paths = [parse(text) for text in rule.claims(side)]
     return any(all(is_always(schema, path[:length]) for length in beyond(path, around)) for path in paths)

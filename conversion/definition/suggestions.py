@@ -64,7 +64,7 @@ def _in_scope(rules: Sequence[Rule], spoke: Schema, hub: Schema, inside: str) ->
         yield python_source(drafted), inside
     for rule in every:
         inner = rule.inner_schema("spoke", spoke), rule.inner_schema("hub", hub)
-        if rule.is_scope and inner[0] is not None and inner[1] is not None:
+        if rule.container is not None and inner[0] is not None and inner[1] is not None:
             yield from _in_scope(
                 rule.contained, inner[0], inner[1], f"{inside} > {rule.label}" if inside else rule.label
             )
@@ -116,10 +116,10 @@ def python_source(rule: Rule) -> str:
     for name in ("spoke", "rules" if "rules" in given else "hub"):
         if name not in given or given[name] is None:
             break
-        positional.append(_text(given.pop(name)))
+        positional.append(_argument(name, given.pop(name)))
     if rule.name in ("enum", "default", "keys", "cast", "stash", "drop", "constant", "waive"):
         positional, given = _leading(rule)
-    named = [f"{name}={_text(value)}" for name, value in given.items() if value is not None]
+    named = [f"{name}={_argument(name, value)}" for name, value in given.items() if value is not None]
     return f"rules.{rule.name}({', '.join((*positional, *named))})"
 
 
@@ -132,10 +132,12 @@ def _leading(rule: Rule) -> tuple[list[str], dict[str, Any]]:
     return [_text(given.pop(name)) for name in leading], given
 
 
+def _argument(name: str, value: Any) -> str:
+    return f"[{', '.join(map(python_source, value))}]" if name == "rules" else _text(value)
+
+
 def _text(value: Any) -> str:
     match value:
-        case Rule():
-            return python_source(value)
         case Mapping():
             return f"{{{', '.join(f'{_text(name)}: {_text(each)}' for name, each in value.items())}}}"
         case list() | tuple():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.fieldpath import Steps, shown
-from restow.conversion.rules.scopes import ScopedRules
+from restow.conversion.rules.protocol import Rule
 from restow.conversion.rules.sides import Direction, Side
 from restow.conversion.stash.entries import Kept, kept_inside, kept_values
 from restow.conversion.stash.items import kept_items, with_hidden
@@ -57,14 +57,14 @@ class ContainerPair:
         """The stash address of the source's losses."""
         return shown(self.source_path)
 
-    def keys(self, rule: ScopedRules, *, of_target: bool) -> tuple[str, ...]:
+    def keys(self, rule: Rule, *, of_target: bool) -> tuple[str, ...]:
         """Return the fields that distinguish the items, by their names on that side."""
         upward = self.direction == "up"
         side: Side = "hub" if upward == of_target else "spoke"
         return rule.key_names(side)
 
 
-def item_pairs(rule: ScopedRules, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:
+def item_pairs(rule: Rule, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:
     """Return the items of the target in order, then the source's items that the target lacks."""
     if rule.container == "object":
         kept, lost = kept_inside(sides.kept, sides.kept_address), kept_inside(sides.lost, sides.lost_address)
@@ -78,7 +78,7 @@ def _values(sides: ContainerPair) -> list[ItemPair]:
     return [ItemPair((key,), (key,), (key,), kept.get(key), lost.get(key)) for key in sides.target]
 
 
-def _items(rule: ScopedRules, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:
+def _items(rule: Rule, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:
     hidden = [index for index, item in enumerate(sides.source) if isinstance(item, dict) and hides(item)]
     present = [index for index in range(len(sides.source)) if index not in hidden]
     order = _order(rule, sides, present)
@@ -96,7 +96,7 @@ def _items(rule: ScopedRules, sides: ContainerPair, hides: Callable[[Any], bool]
     return found + [ItemPair((index,), None, None) for index in hidden]
 
 
-def _order(rule: ScopedRules, sides: ContainerPair, present: Sequence[int]) -> list[int | None]:
+def _order(rule: Rule, sides: ContainerPair, present: Sequence[int]) -> list[int | None]:
     """Return for each item of the target the index of its item in the source; None for one from the stash."""
     if len(sides.target) == len(present):
         return list(present)

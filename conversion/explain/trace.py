@@ -29,7 +29,6 @@ from restow.conversion.model.fieldpath import Path, Steps, dig, parse, shown, st
 from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.functions import FROM_ROOT, read_steps
 from restow.conversion.rules.protocol import Rule, claimed_paths
-from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import SIDES, Direction, Side
 from restow.conversion.rules.unions import Union, branched, flattened
 from restow.conversion.stash.entries import Kept, is_kept_failure, kept_branch, kept_inside
@@ -182,7 +181,7 @@ class _Scope:
         addresses = (shown(path[:size]) for size in range(1, len(path) + 1))
         return next((address for address in addresses if self.lost and address in self.lost), None)
 
-    def sides(self, rule: ScopedRules) -> ContainerPair:
+    def sides(self, rule: Rule) -> ContainerPair:
         """Return the container that a rule enters, in both versions."""
         (take,), (put,) = (
             tuple(path for path, owner in claims.items() if owner is rule) for claims in (self.takes, self.puts)
@@ -240,7 +239,7 @@ class _Tracer:
         place, source = scope.to + path, sources[0] if sources else None
         self.found.links[place] = FieldLink(source, opaque=rule.is_opaque)
         without_stash = same(dig(scope.plain, path), value)
-        if isinstance(rule, ScopedRules):
+        if rule.container is not None:
             self._repeated(scope, rule, place, value)
         elif rule.is_opaque:
             how = OriginKind.COMPUTED if without_stash else OriginKind.STASH
@@ -254,7 +253,7 @@ class _Tracer:
         else:
             self._made(scope, place, value, LeafOrigin(OriginKind.STASH, sources, (label,)))
 
-    def _repeated(self, scope: _Scope, rule: ScopedRules, place: Steps, value: Any) -> None:
+    def _repeated(self, scope: _Scope, rule: Rule, place: Steps, value: Any) -> None:
         label, sides = scope.label(rule), scope.sides(rule)
         came_from = scope.at + sides.source_path
         if sides.source is ABSENT:
@@ -267,7 +266,7 @@ class _Tracer:
             for part in item_pairs(rule, sides, lambda item: _hides(scope, rule, item, self.root)):
                 self._part(scope, rule, sides, part)
 
-    def _part(self, scope: _Scope, rule: ScopedRules, sides: ContainerPair, part: ItemPair) -> None:
+    def _part(self, scope: _Scope, rule: Rule, sides: ContainerPair, part: ItemPair) -> None:
         label = scope.label(rule)
         at_part, to_part = scope.at + sides.source_path, scope.to + sides.target_path
         if part.target is None:
@@ -306,7 +305,7 @@ class _Tracer:
                 at_part,
                 to_part,
                 label,
-                scope.address(sides.lost_address) + _MARKS[rule.container],
+                scope.address(sides.lost_address) + _MARKS[rule.container or "object"],
                 _standing_in(scope, rule, source),
                 scope.deciders(to_part),
             )
@@ -349,7 +348,7 @@ class _Tracer:
         if omitter is not None and address not in (scope.lost or ()) and not scope.given(rule):
             self._ends(place, value, LeafEnding.IMPLIED, scope.label(omitter))
             return
-        if rule.is_scope or rule.moves:
+        if rule.container is not None or rule.moves:
             return
         if rule.drops or self._is_forgotten(scope, rule):
             self._ends(place, value, LeafEnding.DROPPED, label, reason=rule.reason)
@@ -410,8 +409,9 @@ def _converted_paths(union: Union) -> Iterator[Path]:
         yield from (filled[0] for side in SIDES if (filled := rule.fills(side)) is not None)
 
 
-def _hides(scope: _Scope, rule: ScopedRules, item: Any, root: Json) -> bool:
-    if rule.hide is None or scope.direction == "up":
+def _hides(scope: _Scope, rule: Rule, item: Any, root: Json) -> bool:
+    hide = rule.functions.get("hide")
+    if hide is None or scope.direction == "up":
         return False
     items = _standing_in(scope, rule, item)
     reads = (
@@ -419,15 +419,15 @@ def _hides(scope: _Scope, rule: ScopedRules, item: Any, root: Json) -> bool:
         for text, place in _places(rule.reads, (), items, root)
     )
     try:
-        return bool(rule.hide(item, *reads))
+        return bool(hide(item, *reads))
     except (Exception, SystemExit) as error:
-        if rule.on_error == "keep" or isinstance(error, ValueBeyondLimits):
+        if rule.keeps or isinstance(error, ValueBeyondLimits):
             return True
         raise
 
 
-def _standing_in(scope: _Scope, rule: ScopedRules, item: Any) -> Items:
-    return (*scope.items, (item, rule.keys or ())) if rule.container == "list" else scope.items
+def _standing_in(scope: _Scope, rule: Rule, item: Any) -> Items:
+    return (*scope.items, (item, rule.key_names("hub"))) if rule.container == "list" else scope.items
 
 
 def _places(reads: Sequence[str], at_scope: Steps, items: Items, root: Json) -> Iterator[tuple[str, Steps]]:

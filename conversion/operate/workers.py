@@ -30,7 +30,7 @@ from restow.conversion.operate.worker import HEAD, Task, TaskReply
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.reviews.conversion import KeptValue, ReviewTooLarge
 from restow.conversion.reviews.tally import Tally
-from restow.conversion.rules.kindwide import may_be_costly
+from restow.conversion.rules.functions import may_be_costly
 from restow.conversion.server.conversion import GaveUp
 from restow.conversion.server.limits import Refusal
 from restow.kube.clock import SYSTEM_CLOCK, Clock

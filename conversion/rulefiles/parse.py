@@ -22,8 +22,8 @@ from restow.conversion.model.errors import ConversionError, Diagnostic
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.rulefiles.phrase import as_data
 from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, TAKE_OVER, Constructor, Parameter, vocabulary
-from restow.conversion.rules.kindwide import Keyless
 from restow.conversion.rules.protocol import OnError, Rule, ungrouped
+from restow.conversion.rules.scopes import Keyless
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
 #: Names of fields and indexes of items, starting at the root of the document.

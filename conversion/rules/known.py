@@ -114,6 +114,10 @@ class Names(Protocol):
 
     def __iter__(self) -> Iterator[Any]: ...
 
+    def __call__(self, value: Any) -> Any:
+        """Return the value of the other version; one that is not in the table is the same there."""
+        ...
+
     def beyond(self, source: Schema, target: Schema) -> bool:
         """Return whether a value of the source passes that the enum of the target does not have."""
         ...

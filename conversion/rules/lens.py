@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
-from restow.conversion.model.fieldpath import dig, parse
+from restow.conversion.model.fieldpath import Path, dig, parse
 from restow.conversion.model.values import ABSENT, same
 from restow.conversion.rules.cel import FunctionOrExpression, as_function
-from restow.conversion.rules.functions import check_functions, check_reads, is_constant_read, read_steps
-from restow.conversion.rules.known import Function, Names, Standard
+from restow.conversion.rules.functions import FallibleRule, check_functions, check_reads, is_constant_read, read_steps
+from restow.conversion.rules.known import Ends, Function, Misfit, Names, Standard
 from restow.conversion.rules.protocol import (
     ANY_NODE,
+    Counterpart,
     Defect,
     Lift,
     Loss,
@@ -27,7 +28,7 @@ from restow.conversion.rules.protocol import (
     declared,
     paths_of,
 )
-from restow.conversion.rules.sides import Direction, Side
+from restow.conversion.rules.sides import Direction, Side, opposite
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
@@ -42,11 +43,10 @@ Packing = Literal["value", "leaves", "tree"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lens(Rule):
+class Lens(FallibleRule):
     """Values computed from values, both ways. See ``rules.pair`` for the contract of the functions.
 
-    ``nulls``: the functions are also called with null; otherwise null stays null. ``on_error`` is None where the author
-    leaves it to the kind; freezing fills it in.
+    ``nulls``: the functions are also called with null; otherwise null stays null.
 
     ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
     that holds a list of one. Both only let the compiler leave out a check. ``admitted`` has the enum of a side that
@@ -63,9 +63,7 @@ class Lens(Rule):
     merge: Function | None = None
     forget: Function | None = None
     acknowledge: str | None = None
-    reads: tuple[str, ...] = ()
     nulls: bool = False
-    on_error: OnError | None = None
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
     tables: Mapping[Direction, Names] | None = None
     admitted: Mapping[Side, Sequence[Any]] = field(default_factory=dict)
@@ -86,10 +84,6 @@ class Lens(Rule):
         if self.singleton == "hub":
             return {"type": "array", "items": source}
         return dict((source.get("items") if self.singleton else None) or ANY_NODE)
-
-    def decided(self, on_error: OnError) -> Rule:
-        """Return the rule with ``on_error`` filled in; restow's own functions never fail."""
-        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
 
     @property
     def may_forget(self) -> bool:
@@ -124,11 +118,6 @@ class Lens(Rule):
     def _down_with_nothing(self, value: Any, *metadata: Any) -> Any:
         known = dict(zip(self.constant_reads, metadata, strict=True))
         return self.down(value, *(known.get(text, ABSENT) for text in self.reads))
-
-    @property
-    def judges(self) -> bool:
-        """Whether an author's function decides edits: restow's own keep what is shown as edited."""
-        return self.merge is not None and not self.is_known
 
     def reads_going(self, direction: Direction) -> tuple[str, ...]:
         """Return the reads; going up only those of metadata."""
@@ -234,14 +223,10 @@ class Lens(Rule):
         return self.acknowledge or "" if self.forget is not None else ""
 
     @property
-    def can_fail(self) -> bool:
-        """Whether an author's function may raise: restow's own never do."""
-        return not self.is_known
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the stash keeps values for which a function raises."""
-        return self.on_error == "keep"
+    def functions(self) -> Mapping[str, Function]:
+        """The functions, if they are the author's: restow's own never fail."""
+        given = {"up": self.up, "down": self.down, "merge": self.merge, "forget": self.forget}
+        return {} if self.is_known else {name: each for name, each in given.items() if each is not None}
 
     @property
     def always_gives(self) -> bool:
@@ -252,6 +237,21 @@ class Lens(Rule):
     def ties(self) -> bool:
         """Whether the functions get several values or return several."""
         return len(self.spoke) > 1 or len(self.hub) > 1 or bool(self.reads)
+
+    def table(self, direction: Direction) -> Names | None:
+        """Return the table of an enum."""
+        return None if self.tables is None else self.tables[direction]
+
+    def counterpart(self, path: Path, side: Side) -> Counterpart | None:
+        """Return the other end of an enum."""
+        if self.tables is None or path != parse(self.named(side)[0]):
+            return None
+        return Counterpart(parse(self.named(opposite(side))[0]), (self,))
+
+    def misfits(self, ends: Ends) -> Iterator[Misfit]:
+        """Yield the misfits of a standard rule."""
+        if self.standard is not None and self.standard.check is not None:
+            yield from self.standard.check(ends)
 
     def loss(self, direction: Direction) -> Loss:
         """Return the declared loss; forgotten values are dropped going up."""

@@ -5,21 +5,30 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from restow.conversion.model.fieldpath import Path, argument, parse
-from restow.conversion.rules.protocol import ANY_NODE, Defect, Lift, Node, Rule, SchemaQuestions, Surroundings, declared
+from restow.conversion.rules.protocol import (
+    Counterpart,
+    Defect,
+    Rule,
+    SchemaQuestions,
+    Surroundings,
+    claimed_paths,
+    declared,
+)
+from restow.conversion.rules.sides import Side, opposite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Rule):
     """The same value at another path."""
 
-    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
-        """Return the node of the spoke's field."""
-        source = sources[index]
-        return dict(ANY_NODE) if source is None else source
+    def counterpart(self, path: Path, side: Side) -> Counterpart | None:
+        """Return the path from the other end of the move on."""
+        (here,), (there,) = claimed_paths(self, side), claimed_paths(self, opposite(side))
+        return Counterpart((*there, *path[len(here) :]), (self,))
 
     @property
     def moves(self) -> bool:
@@ -43,11 +52,6 @@ class Move(Rule):
             return f"Write rules.default({paths[0]}, …, hub={paths[1]}), since {self.label} moves the field"
         moved_as = f"rules.inside({argument(spoke)}, […], hub={argument(hub)})"
         return f"Write {moved_as} instead of {self.label}, and in it {other.label} with paths from there on"
-
-    @property
-    def always_gives(self) -> bool:
-        """Whether the hub gets the value: always."""
-        return True
 
     def ask(self, schemas: SchemaQuestions) -> None:
         """Ask for one schema."""

@@ -12,16 +12,15 @@ from typing import Any, get_args
 from restow.conversion.model.fieldpath import Path, PathError, parse, starts_with
 from restow.conversion.model.values import is_json
 from restow.conversion.rules.protocol import (
-    ANY_NODE,
+    Counterpart,
     Defect,
-    Lift,
     Loss,
-    Node,
     Rule,
     RuleGroup,
     SchemaQuestions,
     Surroundings,
     check_reason,
+    claimed_paths,
     declared,
     paths_of,
 )
@@ -138,6 +137,11 @@ class Default(Implied):
         text = self.named(self.filled_in)
         return replace(self, spoke=text, hub=text, is_layered=False)
 
+    def counterpart(self, path: Path, side: Side) -> Counterpart | None:
+        """Return the other end of the default; of its content nothing is known."""
+        (here,), (there,) = claimed_paths(self, side), claimed_paths(self, opposite(side))
+        return Counterpart(there, (self,)) if path == here else None
+
     @property
     def omits(self) -> Side | None:
         """The side that omits the field, if the default hides its value."""
@@ -148,20 +152,10 @@ class Default(Implied):
         """Whether a value that both versions have is the same in both: always."""
         return True
 
-    def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
-        """Return the node of the spoke's field."""
-        source = sources[index]
-        return dict(ANY_NODE) if source is None else source
-
     @property
     def filled_in(self) -> Side:
         """The side that always has the field."""
         return opposite(self.omitted_in)
-
-    @property
-    def always_gives(self) -> bool:
-        """Whether the hub always has the field."""
-        return self.omitted_in == "spoke"
 
     def loss(self, direction: Direction) -> Loss:  # noqa: ARG002 each side has a form of its own
         """Return that the stash keeps whether the field was written, in both directions."""
@@ -228,9 +222,9 @@ class Private(Rule):
         yield from _check_one_side(self) or check_reason(self, self.acknowledge)
 
     @property
-    def drops(self) -> bool:
-        """Whether the author says why the field is dropped."""
-        return self.acknowledge is not None
+    def is_private(self) -> bool:
+        """Whether the field is one that one version alone has: always."""
+        return True
 
     @property
     def reason(self) -> str:

@@ -18,9 +18,9 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final, Literal, ParamSpec, Protocol
 
-from restow.conversion.model.fieldpath import Path, parse
-from restow.conversion.rules.known import Names, Standard
-from restow.conversion.rules.sides import Direction, Side
+from restow.conversion.model.fieldpath import Path, parse, starts_with
+from restow.conversion.rules.known import Ends, Function, Misfit, Names, Standard
+from restow.conversion.rules.sides import Direction, Side, opposite
 from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
 
@@ -131,8 +131,13 @@ class Rule:
         return other
 
     @property
-    def is_repeated(self) -> bool:
-        """Whether the rules inside apply to several objects: the items of a list, or the values of a map."""
+    def container(self) -> Container | None:
+        """What the rules inside apply to: each item of a list, each value of a map, or one object."""
+        return None
+
+    @property
+    def is_again(self) -> bool:
+        """Whether the rule only stands for rules that apply again: they are written where they apply first."""
         return False
 
     @property
@@ -156,12 +161,17 @@ class Rule:
         """Return the schema of what the rules inside apply to; ``schema`` is that of the object around."""
         return schema
 
+    def counterpart(self, path: Path, side: Side) -> Counterpart | None:  # noqa: ARG002 most rules change the value
+        """Return where the other version has a field at or inside of a claim; None if the rule changes it otherwise."""
+        return None
+
     def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
         """Return the node of a field of the hub, by its index, from the nodes of the spoke's fields.
 
         ``lift`` returns the node that rules make of the node of an object.
         """
-        return dict(ANY_NODE)
+        source = sources[index] if self.passes else None
+        return dict(ANY_NODE) if source is None else source
 
     def check(self, around: Surroundings) -> Iterator[Defect]:  # noqa: ARG002 its paths are all that can be wrong
         """Yield the defects that the rule has whatever the schemas are; all its paths are parsed by then."""
@@ -187,13 +197,9 @@ class Rule:
     @property
     def is_keyless(self) -> bool:
         """Whether the rules inside apply to the items of a list without keys."""
-        return False
+        return self.container == "list" and not self.key_names("hub")
 
-    def with_keys(self, hub: Schema | None) -> Rule:  # noqa: ARG002 only items have keys
-        """Return the rule with the list-map keys of the hub where its author left them out."""
-        return self
-
-    def key_names(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 see ``with_keys``
+    def key_names(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 only items have keys
         """Return the fields that identify an item, by their names on that side: only a rename may convert them."""
         return ()
 
@@ -234,19 +240,24 @@ class Rule:
         return False
 
     @property
+    def converts(self) -> bool:
+        """Whether the rule makes fields of one version of those of the other one."""
+        return self.filled_in is None and bool(self.spoke and self.hub)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the rule only says what becomes of a field that one version alone has."""
+        return False
+
+    @property
     def passes(self) -> bool:
         """Whether a value that both versions have is the same in both."""
         return self.moves
 
     @property
-    def is_scope(self) -> bool:
-        """Whether the rule applies others to the content of a field."""
-        return False
-
-    @property
     def drops(self) -> bool:
         """Whether the field of one version is dropped on purpose."""
-        return False
+        return self.is_private and bool(self.reason)
 
     @property
     def may_forget(self) -> bool:
@@ -266,16 +277,6 @@ class Rule:
     def may_lose(self, direction: Direction) -> bool:  # noqa: ARG002 only functions may lose something unexpected
         """Return whether the stash may have an entry of the rule in that direction."""
         return True
-
-    @property
-    def judges(self) -> bool:
-        """Whether an author's function decides the result of an edit."""
-        return False
-
-    @property
-    def hides_items(self) -> bool:
-        """Whether an author's function hides items."""
-        return False
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -306,9 +307,14 @@ class Rule:
         return ""
 
     @property
+    def functions(self) -> Mapping[str, Function]:
+        """The author's functions, by the names of the arguments."""
+        return {}
+
+    @property
     def can_fail(self) -> bool:
         """Whether the rule has functions of its author, or applies again inside of itself."""
-        return False
+        return bool(self.functions or self.recursions)
 
     @property
     def keeps(self) -> bool:
@@ -318,12 +324,20 @@ class Rule:
     @property
     def always_gives(self) -> bool:
         """Whether the rule gives the hub a value whenever the spoke has one."""
-        return False
+        return self.moves or self.container is not None
 
     @property
     def ties(self) -> bool:
         """Whether one field that the rule writes depends on several that it reads."""
         return False
+
+    def table(self, direction: Direction) -> Names | None:  # noqa: ARG002 only an enum has tables
+        """Return the table of values in that direction."""
+        return None
+
+    def misfits(self, ends: Ends) -> Iterator[Misfit]:  # noqa: ARG002 only standard rules need types
+        """Yield why the schemas of the fields, which have the types that the rule needs, do not suit it."""
+        yield from ()
 
     def ask(self, schemas: SchemaQuestions) -> None:
         """Ask whether the schemas of the fields suit the rule."""
@@ -346,6 +360,14 @@ class Rule:
 
 #: Returns the node that rules make of the node of an object.
 Lift = Callable[[Node, Sequence[Rule]], Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """Where the other version has a field, with the rules on the way; without a path, the last one changes it."""
+
+    path: Path
+    rules: tuple[Rule, ...] = ()
 
 
 class SchemaQuestions(Protocol):
@@ -459,3 +481,16 @@ def check_reason(rule: Rule, reason: Any) -> Iterator[Defect]:
 def paths_of(texts: str | Sequence[str]) -> tuple[str, ...]:
     """Return the paths of an argument that is one path or several."""
     return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def counterpart(rules: Sequence[Rule], path: Path, side: Side) -> Counterpart:
+    """Return where the other version has a field of that side; a branch of a union holds for some objects only."""
+    obeyed = [(each, rule) for rule in rules for each in rule.obeyed()]
+    for each, rule in obeyed:
+        if any(starts_with(path, claim) for claim in claimed_paths(each, side)):
+            found = None if rule.is_branch else each.counterpart(path, side)
+            return found or Counterpart((), (each,))
+    for each, _ in obeyed:
+        if any(starts_with(path, claim) for claim in claimed_paths(each, opposite(side))):
+            return Counterpart((), (each,))
+    return Counterpart(path)

@@ -5,18 +5,21 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 from restow.conversion.model.fieldpath import Path, dig, parse, shown
 from restow.conversion.model.values import ABSENT
 from restow.conversion.rules.cel import FunctionOrExpression, as_function
-from restow.conversion.rules.functions import check_functions, check_reads
+from restow.conversion.rules.functions import FallibleRule, check_functions, check_reads
 from restow.conversion.rules.known import Function
 from restow.conversion.rules.protocol import (
     ANY_NODE,
     Container,
+    Counterpart,
     Defect,
     Lift,
     Loss,
@@ -26,13 +29,16 @@ from restow.conversion.rules.protocol import (
     SchemaQuestions,
     Surroundings,
     check_reason,
+    claimed_paths,
+    counterpart,
     declared,
     inside_path,
     paths_of,
     ungrouped,
 )
-from restow.conversion.rules.sides import Direction, Side
+from restow.conversion.rules.sides import Direction, Side, opposite
 from restow.crds import ANY, Schema
+from restow.crds.paths import ROOT
 from restow.crds.schema import schema_at
 
 
@@ -46,21 +52,19 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScopedRules(Rule):
+class ScopedRules(FallibleRule):
     """Rules inside of every item of a list, every value of a map, or one object.
 
     ``acknowledge`` is the reason why the items of a list need no ``keys``. ``recurse`` names the places inside where
     the same rules apply again, to any depth.
     """
 
-    container: Container
+    container: Container = field()
     rules: tuple[Rule, ...] = field(default=())
     keys: tuple[str, ...] | None = None
     hide: Function | None = None
     merge: Function | None = None
-    reads: tuple[str, ...] = ()
     acknowledge: str | None = None
-    on_error: OnError | None = None
     recurse: tuple[Again, ...] = ()
     is_again: bool = False
 
@@ -102,27 +106,10 @@ class ScopedRules(Rule):
             return schema
         return schema.items if self.container == "list" else schema.values
 
-    def decided(self, on_error: OnError) -> Rule:
-        """Return the rule with ``on_error`` filled in, for its own functions and its recursion."""
-        return replace(self, on_error=(self.on_error or on_error) if self.can_fail else "fail")
-
     @property
     def failing(self) -> tuple[str, ...]:
         """The names of the rule in failures: its label, or the function that raised."""
-        functions = [name for name in ("hide", "merge") if getattr(self, name) is not None]
-        return (*((self.label,) if self.recurse else ()), *(f"{self.label} {name}" for name in functions))
-
-    @property
-    def is_keyless(self) -> bool:
-        """Whether the list has no keys."""
-        return self.container == "list" and not self.keys
-
-    def with_keys(self, hub: Schema | None) -> Rule:
-        """Return the rule with the list-map keys of the hub where its author left them out; none without a schema."""
-        if self.keys is not None or self.container != "list":
-            return self
-        schema = schema_at(hub, parse(self.hub[0]))
-        return replace(self, keys=() if schema is None else schema.list_keys)
+        return (*((self.label,) if self.recurse else ()), *(f"{self.label} {name}" for name in self.functions))
 
     def check(self, around: Surroundings) -> Iterator[Defect]:
         """Yield the defects of the functions, the reads, the keys, the reason and the places of recursion."""
@@ -130,6 +117,24 @@ class ScopedRules(Rule):
         yield from check_reads(self, self.reads, self.inside(around, 0))
         yield from self.check_keys()
         yield from check_reason(self, self.acknowledge)
+
+    def counterpart(self, path: Path, side: Side) -> Counterpart | None:
+        """Return the other end of the scope, or where the rules inside of one object have the rest of the path."""
+        (here,), (there,) = claimed_paths(self, side), claimed_paths(self, opposite(side))
+        rest = path[len(here) :]
+        if not rest:
+            return Counterpart(there, (self,))
+        if self.container != "object":
+            return None
+        inner = counterpart(self.inner, rest, side)
+        return Counterpart((*there, *inner.path), (self, *inner.rules)) if inner.path else inner
+
+    def fitted(self, spoke: Schema | None, hub: Schema | None) -> Rule:  # noqa: ARG002 the keys are the hub's
+        """Return the rule with the list-map keys of the hub where its author left them out; none without a schema."""
+        if self.keys is not None or self.container != "list":
+            return self
+        schema = schema_at(hub, parse(self.hub[0]))
+        return replace(self, keys=() if schema is None else schema.list_keys)
 
     def key_names(self, side: Side) -> tuple[str, ...]:
         """Return the fields that identify an item, by their names on that side: only a rename may convert them."""
@@ -169,17 +174,12 @@ class ScopedRules(Rule):
             return f"Write the rules of both into one rules.{self.name}"
         return f"Write {other.label} in the rules of {self.label}, with paths from there on" if rest else ""
 
-    @property
-    def is_scope(self) -> bool:
-        """Whether the rule applies others to the content of a field: always."""
-        return True
-
     def image(self, index: int, sources: Sequence[Node | None], lift: Lift) -> Node:  # noqa: ARG002
         """Return the node of the spoke's field, with what the rules make of its content."""
         (source,) = sources
         if source is None:
             return dict(ANY_NODE)
-        if not self.is_repeated:
+        if self.container == "object":
             return lift(source, self._described(source))
         below = "items" if self.container == "list" else "additionalProperties"
         inner = source.get(below) or ANY_NODE
@@ -197,34 +197,19 @@ class ScopedRules(Rule):
     def contents(self, obj: Any, side: Side) -> Iterable[Any]:
         """Return the items of the list, the values of the map, or the object."""
         found = dig(obj, parse(self.named(side)[0]))
-        if not self.is_repeated:
+        if self.container == "object":
             return () if found is ABSENT else (found,)
         return found if isinstance(found, list) else found.values() if isinstance(found, dict) else ()
 
     def paired(self, one: Any, other: Any, change: Callable[[Any, Any], Any]) -> Any:
         """Return a list, map or object with its items, values or itself changed; unlike lists stay as they are."""
-        if not self.is_repeated:
+        if self.container == "object":
             return change(one, other)
         if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
             return [change(*pair) for pair in zip(one, other, strict=True)]
         if isinstance(one, dict) and isinstance(other, dict):
             return {key: change(one.get(key), value) for key, value in other.items()}
         return other
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether the rules apply to items or values, not to one object."""
-        return self.container != "object"
-
-    @property
-    def judges(self) -> bool:
-        """Whether a function hides items."""
-        return self.hides_items
-
-    @property
-    def hides_items(self) -> bool:
-        """Whether a function hides items."""
-        return self.hide is not None
 
     @property
     def contained(self) -> tuple[Rule, ...]:
@@ -237,19 +222,10 @@ class ScopedRules(Rule):
         return self.acknowledge or ""
 
     @property
-    def can_fail(self) -> bool:
-        """Whether the rule itself has functions of its author, or applies again inside of itself."""
-        return bool(self.hide is not None or self.merge is not None or self.recurse)
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the stash keeps items for which a function of this rule raises."""
-        return self.on_error == "keep"
-
-    @property
-    def always_gives(self) -> bool:
-        """Whether the hub gets the container: always."""
-        return True
+    def functions(self) -> Mapping[str, Function]:
+        """The author's functions for hidden items."""
+        given = {"hide": self.hide, "merge": self.merge}
+        return {name: each for name, each in given.items() if each is not None}
 
     @property
     def ties(self) -> bool:
@@ -376,3 +352,56 @@ def _again(recurse: Sequence[str] | Mapping[str, str], container: Container) -> 
 def _place(spoke: str, hub: str, container: Container) -> Again:
     mark = next((mark for mark in _MARKS if spoke.endswith(mark)), "")
     return Again(spoke=spoke.removesuffix(mark), hub=hub.removesuffix(mark), container=_MARKS.get(mark, container))
+
+
+_WILD: Final = re.compile(r"(\*\*|\*)")
+_REGEX: Final = {"**": ".*", "*": r"[^.\[\]{}]*"}
+
+
+@dataclass(frozen=True, slots=True)
+class Keyless:
+    """Lists of the hub whose items need no keys; ``acknowledge`` is the reason why edits of these lists do no harm.
+
+    Lists are named by path or pattern. A path is written as ``restow check`` writes it: ``spec.pools[].taints``,
+    ``spec.selector{}.values``. In a pattern ``*`` stands for the rest of a name, and ``**`` for any fields, items and
+    values: ``spec.template.**``.
+    """
+
+    lists: tuple[str, ...]
+    acknowledge: str
+
+    def __init__(self, lists: str | Sequence[str], *, acknowledge: str) -> None:
+        names = (lists,) if isinstance(lists, str) else tuple(lists)
+        object.__setattr__(self, "lists", names)
+        object.__setattr__(self, "acknowledge", acknowledge)
+
+    def covering(self, path: str) -> str:
+        """Return the pattern that covers a list, by its path as ``restow check`` writes it; empty if none does."""
+        return next((text for text in self.lists if _pattern(text).fullmatch(path)), "")
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    parts = _WILD.split(text if text.startswith((".", "[")) else f".{text}")
+    return re.compile("".join(_REGEX.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+def lists_of(rules: Sequence[Rule], around: str = ROOT) -> Iterable[tuple[str, ScopedRules]]:
+    """Yield the rules of lists, to any depth, each with the path of its list in the hub."""
+    for rule in rules:
+        inside = rule.inner_place("hub", around)
+        if isinstance(rule, ScopedRules) and rule.container == "list":
+            yield shown(parse(rule.hub[0]), around), rule
+        yield from lists_of(rule.contained, inside)
+
+
+def with_keyless(rules: Sequence[Rule], reasons: dict[str, str], around: str = ROOT) -> tuple[Rule, ...]:
+    """Return the rules; those of lists get the reasons that ``reasons`` holds by the lists' paths in the hub."""
+
+    def completed(rule: Rule) -> Rule:
+        inside = rule.inner_place("hub", around)
+        if isinstance(rule, ScopedRules) and rule.is_keyless and rule.acknowledge is None:
+            rule = replace(rule, acknowledge=reasons.get(shown(parse(rule.hub[0]), around)))
+        return rule.with_contained(with_keyless(rule.contained, reasons, inside))
+
+    return tuple(map(completed, rules))

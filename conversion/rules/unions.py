@@ -230,6 +230,11 @@ def _is_one_union(left: When, right: When) -> bool:
     return left.place == right.place or share
 
 
+def changed(rules: Sequence[Rule], branch: Callable[[When], Rule], other: Callable[[Rule], Rule]) -> tuple[Rule, ...]:
+    """Return the rules of a scope with each branch changed by one function, and each other rule by another."""
+    return tuple(branch(rule) if isinstance(rule, When) else other(rule) for rule in rules)
+
+
 def flattened(rules: Sequence[Rule]) -> Iterator[Rule]:
     """Yield every rule that some object of the scope has to obey; the rules of all branches replace ``when``."""
     for rule in rules:

@@ -16,7 +16,7 @@ from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ReviewError, raised_at
 from restow.conversion.reviews.conversion import LARGE, KeptValue, Review, ReviewTooLarge
 from restow.conversion.reviews.tally import Tally, answered, converted
-from restow.conversion.rules.kindwide import keeping
+from restow.conversion.rules.functions import keeping
 from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics

@@ -43,7 +43,7 @@ def _without_drops(value: Any, rule: Rule, side: Side) -> Any:
     found = rule.paired(
         value, value, lambda each, _: forgiven(each, rule.inner, side) if isinstance(each, dict) else each
     )
-    return ABSENT if found == {} and not rule.is_repeated else found
+    return ABSENT if found == {} and rule.container not in ("list", "map") else found
 
 
 def _changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
@@ -66,7 +66,7 @@ def has_hub_drops(rules: Sequence[Rule]) -> bool:
 
 def has_judgement(rules: Sequence[Rule]) -> bool:
     """Return whether an author's function decides the result of an edit."""
-    return any(rule.judges for rule in everywhere(rules))
+    return any(rule.functions.keys() & {"merge", "hide"} for rule in everywhere(rules))
 
 
 def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _is_made(steps: FieldSteps, rule: Rule, side: Side) -> bool:
             return True
         if steps[: len(path)] == path:
             rest = steps[len(path) :]
-            inside = rest[1:] if rule.is_repeated else rest
+            inside = rest[1:] if rule.container in ("list", "map") else rest
             return rule.ties or (rule.is_opaque and bool(rest)) or (bool(inside) and is_joint(inside, rule.inner, side))
     return False
 
@@ -123,7 +123,9 @@ def made_rule(rule: RulePlace | None) -> bool:
 def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
     """Count the empty lists whose items may all be hidden: such a list stays (design, section 7)."""
     return sum(
-        dig(obj, parse(rule.claims(side)[0])) == [] for obj, rule in applied(value, rules, side) if rule.hides_items
+        dig(obj, parse(rule.claims(side)[0])) == []
+        for obj, rule in applied(value, rules, side)
+        if "hide" in rule.functions
     )
 
 

@@ -85,7 +85,7 @@ def _in_rules(rules: Sequence[Rule], side: Side, steps: Steps, around: Steps) ->
             ties = tuple((*around, *parse(each)) for each in rule.claims(other))
             rest = steps[len(path) :]
             if rule.contained and rest and ties:
-                entry, inside = (rest[:1], rest[1:]) if rule.is_repeated else ((), rest)
+                entry, inside = (rest[:1], rest[1:]) if rule.container in ("list", "map") else ((), rest)
                 found = _in_rules(rule.contained, side, inside, (*ties[0], *entry)) if inside else None
                 if found is not None:
                     return RulePlace(found.rule, f"{found.label} in {rule.label}", found.others)

@@ -17,10 +17,8 @@ from zlib import crc32
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.values import ABSENT, canonical, plain
-from restow.conversion.rules.lens import Lens
 from restow.conversion.rules.protocol import Rule
-from restow.conversion.rules.scopes import ScopedRules
-from restow.conversion.rules.unions import When
+from restow.conversion.rules.sides import Direction
 
 _MODULES: Final = frozenset({"time", "_random", "random", "_socket", "posix", "nt", "secrets", "_uuid"})
 _CLOCKS: Final = frozenset({"now", "today", "utcnow"})
@@ -96,25 +94,21 @@ def failing(kind: KindGraph, seed: int, *, everywhere: bool = False) -> KindGrap
 
 def _failing(rules: Sequence[Rule], seed: int, *, everywhere: bool) -> Iterator[Rule]:
     for rule in rules:
-        match rule:
-            case When():
-                yield replace(rule, rules=tuple(_failing(rule.rules, seed, everywhere=everywhere)))
-            case Lens(on_error="keep"):
-                up, down = everywhere or rule.is_checked("down"), everywhere or rule.is_checked("up")
-                yield replace(
-                    rule,
-                    up=_raising(rule.up, seed) if up else rule.up,
-                    down=_raising(rule.down, seed) if down else rule.down,
-                    merge=None if rule.merge is None else _raising(rule.merge, seed),
-                )
-            case ScopedRules():
-                inner = tuple(_failing(rule.rules, seed, everywhere=everywhere))
-                raises = everywhere and rule.on_error == "keep"
-                hide = _raising(rule.hide, seed) if rule.hide is not None and raises else rule.hide
-                merge = _raising(rule.merge, seed) if rule.merge is not None and raises else rule.merge
-                yield replace(rule, rules=inner, hide=hide, merge=merge)
-            case _:
-                yield rule
+        names = [name for name in rule.functions if rule.keeps and _raises(rule, name, everywhere=everywhere)]
+        failing: dict[str, Any] = {name: _raising(rule.functions[name], seed) for name in names}
+        inner = tuple(_failing(rule.contained, seed, everywhere=everywhere))
+        yield replace(rule.with_contained(inner), **failing)
+
+
+def _raises(rule: Rule, name: str, *, everywhere: bool) -> bool:
+    """Return whether a function raises; the one that undoes a checked direction does, too, and its ``merge``."""
+    back: dict[str, Direction] = {"up": "down", "down": "up"}
+    if name == "forget":
+        return False
+    if everywhere or name not in back:
+        return everywhere or rule.container is None
+    loses: dict[str, bool] = {"up": rule.may_lose("up"), "down": rule.may_lose("down")}
+    return loses[back[name]] or not loses[name]
 
 
 def _raising(function: Callable[..., Any], seed: int) -> Callable[..., Any]:

@@ -20,7 +20,6 @@ from typing import Any, Final
 from restow.conversion.model.fieldpath import Steps, dig, parse
 from restow.conversion.model.values import Json, canonical
 from restow.conversion.rules.protocol import Rule, everywhere
-from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import Side
 from restow.conversion.rules.unions import discriminators, flattened, in_force
 
@@ -60,11 +59,11 @@ def item_edits(obj: Json, shown: Json, rules: Sequence[Rule], side: Side) -> Ite
 
 def _lists(
     obj: Any, shown: Any, rules: Sequence[Rule], side: Side, ours: Steps, theirs: Steps
-) -> Iterator[tuple[ScopedRules, Steps, Steps]]:
+) -> Iterator[tuple[Rule, Steps, Steps]]:
     """Yield the lists without keys that both objects have, with the place of each."""
     other: Side = "hub" if side == "spoke" else "spoke"
     for rule in in_force(rules, obj, other):
-        if not isinstance(rule, ScopedRules) or rule.hide is not None:
+        if rule.container is None or "hide" in rule.functions:
             continue
         here, there = parse(rule.claims(other)[0]), parse(rule.claims(side)[0])
         inner, outer = dig(obj, here), dig(shown, there)
@@ -72,16 +71,16 @@ def _lists(
             continue
         at, to = ours + here, theirs + there
         if rule.container == "object":
-            yield from _lists(inner, outer, rule.rules, side, at, to)
+            yield from _lists(inner, outer, rule.contained, side, at, to)
             continue
         steps = _steps(inner, outer, rule)
         if isinstance(inner, list) and not rule.key_names("hub") and len(steps) == len(inner):
             yield rule, at, to
         for step in steps:
-            yield from _lists(inner[step], outer[step], rule.rules, side, (*at, step), (*to, step))
+            yield from _lists(inner[step], outer[step], rule.contained, side, (*at, step), (*to, step))
 
 
-def _steps(inner: Any, outer: Any, rule: ScopedRules) -> list[Any]:
+def _steps(inner: Any, outer: Any, rule: Rule) -> list[Any]:
     """Return the steps to the objects that two containers have in common."""
     if (rule.container == "list") != isinstance(inner, list) or len(inner) != len(outer):
         return []
@@ -95,7 +94,7 @@ class _Edits:
 
     obj: Json
     shown: Json
-    rule: ScopedRules
+    rule: Rule
     ours: Steps
     theirs: Steps
 
@@ -148,10 +147,10 @@ class _Edits:
 
     def _touched(self) -> set[str]:
         """Return the fields of an item that rules claim or read."""
-        inner = tuple(flattened(self.rule.rules))
+        inner = tuple(flattened(self.rule.contained))
         reads = (text for each in inner for text in each.reads if text[0] != "$")
         claims = (text for each in inner for text in (*each.spoke, *each.hub))
-        return {parse(text)[0] for text in (*reads, *claims, *discriminators(self.rule.rules))}
+        return {parse(text)[0] for text in (*reads, *claims, *discriminators(self.rule.contained))}
 
 
 def _without(items: list[Json], index: int) -> list[Json]:

@@ -18,7 +18,6 @@ from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
 from restow.conversion.rules.functions import FROM_ROOT, read_steps
 from restow.conversion.rules.protocol import Container, Rule
-from restow.conversion.rules.scopes import ScopedRules
 from restow.conversion.rules.sides import Side
 
 #: The steps from a list to its items, and from a map to its values.
@@ -77,8 +76,8 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
     for rule in rules:
         for text in rule.claims(side):
             found = node.at(parse(text))
-            if isinstance(rule, ScopedRules):
-                _add_scope(found, root, rule, side)
+            if rule.container is not None:
+                _add_scope(found, root, rule, rule.container, side)
             elif rule.is_opaque or (rule.passes and not rule.moves):
                 found.full = True
         if rule.is_branch:
@@ -89,14 +88,15 @@ def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> Non
             _add_read(node, root, text)
 
 
-def _add_scope(node: Touched, root: Touched, rule: ScopedRules, side: Side) -> None:
-    below = node.at(_INSIDE[rule.container])
-    below.full = below.full or rule.hide is not None or rule.merge is not None
-    for key in rule.keys or ():
+def _add_scope(node: Touched, root: Touched, rule: Rule, container: Container, side: Side) -> None:
+    below = node.at(_INSIDE[container])
+    below.full = below.full or bool(rule.functions)
+    for key in rule.key_names("hub"):
         below.at((key,))
-    _add(below, root, rule.rules, side)
-    for again in rule.recurse:
-        *parents, last = (*parse(again.spoke if side == "spoke" else again.hub), *_INSIDE[again.container])
+    _add(below, root, rule.contained, side)
+    for again in rule.recursions:
+        assert again.container is not None, again.label
+        *parents, last = (*parse(again.named(side)[0]), *_INSIDE[again.container])
         below.at(parents).below[last] = below
 
 

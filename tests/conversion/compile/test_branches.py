@@ -299,6 +299,11 @@ SIZE = [rules.rename("spec.size", "spec.sizeGb")]
         ([rules.when(SIZE, has="spec.a", hub="spec.b")], "no rule makes the one of the other"),
         ([rules.when(SIZE, has="spec.a"), rules.move("spec.x", "spec.a.x")], "makes it for other objects"),
         ([rules.when(SIZE, has="spec.a"), rules.stash("spec.a")], "may lose the branch"),
+        ([rules.when(SIZE, has="spec.a.x"), rules.inside("spec.a", [rules.rename("x", "y")])], 'Give hub="spec.a.y"'),
+        (
+            [rules.when(SIZE, has="spec.a.x"), rules.inside("spec.a", [rules.wrap("x", "y[]")])],
+            "may lose the branch",
+        ),
         (
             [
                 rules.rename("spec.b", "spec.a"),
