@@ -26,18 +26,18 @@ class Budget(NamedTuple):
 
 
 LINES: Final = {
-    "cloudprofile": Budget(8_950, 8_200),
+    "cloudprofile": Budget(8_470, 8_200),
     "controlplane": Budget(2_720, 2_700),
-    "conversion": Budget(35_630, 25_400),
-    "crds": Budget(3_210, 2_900),  # 2,100, and 800 for restow diff: crddiff, schemachanges, composites, files
-    "kube": Budget(5_160, 4_300),
-    "migrator": Budget(16_880, 14_400),
-    "restow": Budget(11_730, 9_400),
+    "conversion": Budget(36_240, 25_400),
+    "crds": Budget(3_290, 2_900),  # 2,100, and 800 for restow diff: crddiff, schemachanges, composites, files
+    "kube": Budget(5_190, 4_300),
+    "migrator": Budget(17_100, 14_400),
+    "restow": Budget(14_040, 9_400),
 }
 SLACK: Final = 100
 """How far a room may be below its ceiling before the ceiling has to follow."""
 
-UNUSED: Final = 22
+UNUSED: Final = 21
 """How many exported names only tests use."""
 
 IMPORTS: Final = {
