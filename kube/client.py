@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import TypeVar
 
+import aiohttp
 import msgspec
 from multidict import CIMultiDict
 from yarl import URL
@@ -39,7 +40,6 @@ from restow.kube.errors import (
     failure_in,
     http_date,
 )
-from restow.kube.http import aiohttp
 from restow.kube.impersonation import Impersonation
 
 _T = TypeVar("_T")

@@ -17,6 +17,7 @@ import click
 
 from restow import kube
 from restow.cli import completion
+from restow.cli.http import import_quickly
 from restow.cli.shared import option
 from restow.kube.impersonation import Impersonation
 
@@ -50,6 +51,7 @@ class ClusterConnection:
 
     def open(self) -> AbstractAsyncContextManager[HttpCluster]:
         """Return a client of the cluster; opening it sends no request."""
+        import_quickly()
         open_cluster = partial(
             kube.connect,
             self.kubeconfig,

@@ -1,4 +1,4 @@
-"""The import of aiohttp, which reads no certificates that nobody uses."""
+"""The import of aiohttp by commands, which reads no certificates that nobody uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 SCRIPT = """
 import ssl
 methods = {name: getattr(ssl.SSLContext, name) for name in ("load_default_certs", "set_default_verify_paths")}
-import restow.kube.client
+from restow.cli.http import import_quickly
+import_quickly()
 from aiohttp.connector import _SSL_CONTEXT_UNVERIFIED, _SSL_CONTEXT_VERIFIED
 assert all(getattr(ssl.SSLContext, name) is method for name, method in methods.items())
 contexts = (_SSL_CONTEXT_VERIFIED, _SSL_CONTEXT_UNVERIFIED)

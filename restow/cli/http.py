@@ -1,18 +1,17 @@
-"""aiohttp, imported without the CA certificates of the machine.
+"""The import of aiohttp for commands, without the CA certificates of the machine.
 
 aiohttp makes two TLS contexts when it is imported, and reads all of these certificates into each: a quarter of the CPU
-of a short command. No request of restow uses them, since each has a context of its own. Other code of the process may
-use them; they read the certificates at their first connection.
+of a short command. No request of restow uses them, since each has a context of its own. What a plugin of the process
+does with them reads the certificates at the first connection. Only commands do this: their process is restow's own.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ssl import SSLContext
 from typing import Any, Final
-
-__all__ = ["aiohttp"]
 
 _LOADERS: Final = ("load_default_certs", "set_default_verify_paths")
 _USES: Final = ("wrap_bio", "wrap_socket")
@@ -49,5 +48,7 @@ def _loading(context: SSLContext, use: str, load: Callable[[], None]) -> Callabl
     return loaded
 
 
-with _certificates_at_first_use():
-    import aiohttp
+def import_quickly() -> None:
+    """Import aiohttp, unless something has imported it before."""
+    with _certificates_at_first_use():
+        importlib.import_module("aiohttp")
