@@ -18,7 +18,6 @@ import msgspec
 
 from benchmarks.cloudprofile.content import Sizes, changed_profile, children, profile, shoot, shoots
 from benchmarks.conversion.load import Load, fire
-from restow.cloudprofile.admission.webhooks import VALIDATE_SHOOT
 from restow.cloudprofile.controllers.index import transform_namespaced
 from restow.cloudprofile.objects import CLOUD_PROFILES, GROUP, HUB, OLD, SHOOTS, profile_of
 from restow.cloudprofile.profiles.admission import judge
@@ -130,7 +129,7 @@ async def measure_rates(port: int, sizes: Sizes, requests: int) -> list[Rates]:
             requests,
             lambda: [graph.convert(each, old) for each in many],
         ),
-        ("admission: a Shoot is validated", f"/admit/{VALIDATE_SHOOT}", _admission(one), 1, requests, admitted),
+        ("admission: a Shoot is validated", "/admit/shoots", _admission(one), 1, requests, admitted),
     )
     found = []
     for what, path, body, count, times, rules in cells:
