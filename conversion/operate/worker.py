@@ -16,7 +16,6 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 import msgspec
@@ -138,19 +137,12 @@ def _ends_with(parent: int) -> None:
         sys.exit(1)
 
 
-def _leave_cores_to_others(niceness: int) -> None:
-    """Lower the priority of this process; Linux compares that of its session (``sched(7)``, autogroup) with others."""
-    os.nice(niceness)
-    with suppress(OSError):  # there may be none
-        Path("/proc/self/autogroup").write_text(str(niceness), encoding="ascii")
-
-
 def main(parent: str, progress: str, niceness: str) -> None:
     """Serve until the input ends."""
     import resource  # Windows has none, and imports this module for Task
 
     _ends_with(int(parent))
-    _leave_cores_to_others(int(niceness))
+    os.nice(int(niceness))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with os.fdopen(os.dup(1), "wb") as sink, mmap.mmap(int(progress), _INDEX.size) as shared:

@@ -256,15 +256,6 @@ def is_alive(pid: int) -> bool:
     return False
 
 
-async def test_the_slow_process_yields_the_cores_to_every_other_program() -> None:
-    """Linux compares sessions first, so the low priority of a process in a session of its own would say nothing."""
-    async with module._started(slow=True) as slow:
-        number = slow.process.pid
-        assert os.getpriority(os.PRIO_PROCESS, number) == 19
-        group = Path(f"/proc/{number}/autogroup")
-        assert not group.exists() or group.read_text().split()[-1] == "19"
-
-
 async def test_they_end_when_they_are_not_needed(pool: Pool) -> None:
     """An operator that stops would wait for a conversion that nobody wants any more."""
     asking = asyncio.create_task(pool.of("slow", ENDLESS).review(review("slow", LONG), MOST))
