@@ -171,6 +171,7 @@ def archives(release: Release, wheel: Path) -> dict[str, bytes]:
     bases = {f"kustomize/{name}": path for name, path in tracked("deploy/kustomize").items()}
     context = {
         "Dockerfile": ROOT / "deploy" / "image" / "Dockerfile",
+        "deploy/image/trim.py": ROOT / "deploy" / "image" / "trim.py",
         "requirements/image.txt": ROOT / "requirements" / "image.txt",
         f"dist/{wheel.name}": wheel,
     }

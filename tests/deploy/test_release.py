@@ -158,7 +158,7 @@ def test_the_context_of_the_image_has_what_its_file_copies(released: Path, tmp_p
     given = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
     sources = re.findall(r"^COPY ([^-]\S*)", text, re.MULTILINE)
     copied = [re.sub(r"\$\{(\w+)\}", lambda found: given[found[1]], name) for name in sources]
-    assert len(copied) == 2
+    assert len(copied) == 3
     assert all((top / name).exists() for name in copied)
     assert named(top / "dist", "*").read_bytes() == named(released, "*.whl").read_bytes()
 
