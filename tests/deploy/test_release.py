@@ -80,7 +80,7 @@ def test_the_sums_are_of_all_files(released: Path) -> None:
 
 def test_the_page_lists_every_file(released: Path) -> None:
     """A reader looks for a file by the name on the page."""
-    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8").replace("VERSION", version_of(released))
+    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8").replace("VERSION", version_of(released))
     names = {path.name if path.is_file() else f"{path.name}/" for path in released.iterdir()}
     assert [name for name in names if f"`{name}`" not in page] == []
 

@@ -112,7 +112,7 @@ def test_a_short_flag_with_an_equals_sign_works() -> None:
     [
         (("migarte",), "No such command 'migarte': did you mean migrate?"),
         (("zzz",), "No such command 'zzz': restow --help lists them"),
-        (("status", "--kubeconifg", "x"), "Did you mean '--kubeconfig'?"),
+        (("status", "--kubeconifg", "x"), "Did you mean one of: '--kubeconfig', '--kubeconfig-dir'?"),
     ],
 )
 def test_a_mistyped_command_or_flag_is_answered_with_the_nearest(arguments: tuple[str, ...], said: str) -> None:

@@ -30,7 +30,7 @@ spec:
     [
         (["migrate"], "name the CRDs, give -f FILE, or --all"),
         (["ready", "--drop", "v1"], "Missing argument 'CRD'"),
-        (["ready", CRD], "Missing option '--drop'"),
+        (["ready", CRD], "say which version: --drop VERSION to remove it"),
         (["plan", CRD, "--all"], "name CRDs or give --all, not both"),
         (["migrate", "-f", __file__, "--all"], "name CRDs or give --all, not both"),
         (["migrate", CRD, "-n", "a", "-A"], "--namespace and --all-namespaces exclude each other"),
