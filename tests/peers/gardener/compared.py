@@ -7,6 +7,7 @@ versions that are not available yet), or by leaving out a finding that the row n
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from restow.cloudprofile.capabilities import defaulted, fill_architectures
+from restow.cloudprofile.findings import FindingType
 from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images
 from restow.cloudprofile.versions.semver import parse
 from tests.cloudprofile.served import Answer
@@ -415,11 +417,27 @@ def judged_shoot(
         return  # row default-active
     if said["code"] == 403 and _NONE_FITS in said["said"] and _names_no_image(new):
         return  # row default-fitting
+    told -= set() if old is None else _unavailable(answer, profile, now) - found  # row unavailable-version
     if said["code"] == 403 and told and answer.code == 403 and not _MUTATED.search(said["said"]):
         yield from _verdicts(label, found, told, said, answer)
+    elif not said["code"] and answer.findings and not told:
+        return  # row unavailable-version gives every reason
     elif bool(said["code"]) != (not answer.allowed):
         refused = f"{label}: {'only Gardener' if said['code'] else 'only restow'} refuses"
         yield Difference(refused, said["findings"] or said["said"], answer.refusal)
+
+
+def _unavailable(answer: Answer, profile: Document, now: datetime) -> set[Finding]:
+    """Return the findings about Kubernetes versions of a profile that are not available yet."""
+    spec = profile["spec"]
+    classes = ours.lifecycle(spec, now)["kubernetes"]
+    listed = zip(kubernetes_versions(spec), classes, strict=True)
+    coming = {json.dumps(version["version"]) for version, at in listed if at == "unavailable"}
+    return {
+        (each.type.value, _INDEX.sub("[]", each.field))
+        for each in answer.findings
+        if each.type is FindingType.NOT_SUPPORTED and each.field.endswith("kubernetes.version") and each.value in coming
+    }
 
 
 _NO_KUBELET: Final = "does not support kubelet version"

@@ -16,11 +16,11 @@ from tests.peers.gardener.changes import (
     move_differences,
     project_differences,
 )
-from tests.peers.gardener.compared import Scenario, differences
+from tests.peers.gardener.compared import Scenario, differences, judged_shoot
 from tests.peers.gardener.drawn import scenarios
 from tests.peers.gardener.drawnchanges import change_scenarios, move_scenarios, project_scenarios
 from tests.peers.gardener.draws import judging
-from tests.peers.gardener.rows import ROWS
+from tests.peers.gardener.rows import LATER, NOW, ROWS, made, profile, shoot, stages
 
 PAGE = Path(__file__).parents[3] / "docs" / "peers.md"
 
@@ -56,6 +56,18 @@ def test_rows_are_true(name: str) -> None:
     """The table would excuse what does not differ, or differs otherwise."""
     ask, of_gardener, of_restow = ROWS[name]
     assert ask(gardener()) == (of_gardener, of_restow)
+
+
+def test_a_row_explains_one_of_several_reasons() -> None:
+    """Whoever moves a Shoot to a version to come, and exceeds a limit as well, would find no row for what is said."""
+    coming = {"version": "1.31.1", "lifecycle": stages(f"supported {LATER}")}
+    parent = profile({"version": "1.31.0"}, coming, limits={"maxNodesTotal": 1})
+    old, new = shoot(), shoot("1.31.1")
+    for each in (old, new):
+        each["spec"]["provider"]["workers"][0]["minimum"] = 2
+    limit, version = ("Forbidden", "spec.provider.workers"), ("NotSupported", "spec.kubernetes.version")
+    assert made(gardener(), new, parent, old) == ([limit], [limit, version])
+    assert list(judged_shoot(gardener(), new, old, parent, parent, NOW)) == []
 
 
 def test_the_page_has_all_rows() -> None:
