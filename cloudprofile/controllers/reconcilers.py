@@ -39,14 +39,12 @@ from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.maintenance.plan import (
     WINDOW_CONDITION,
     MaintenancePatches,
-    events,
     maintain,
     maintenance_patches,
     refused_status,
     window_conditions,
-    withdrawal,
 )
-from restow.cloudprofile.maintenance.schedule import MaintenanceSchedule, schedule
+from restow.cloudprofile.maintenance.schedule import MaintenanceSchedule, schedule, withdrawal
 from restow.cloudprofile.management import ManagementResult, VersionChange, VersionManagement, manage
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
@@ -462,9 +460,9 @@ class ShootMaintenance(_Reconciler):
         """Report changes as done that the Shoot has."""
         if writes.after:
             shoot = await patch(self.informer, SHOOTS, shoot, writes.after, subresource="status")
-        for event in events(writes.report):
-            await self.recorder.write(event, SHOOT, shoot)
-        if not writes.report.is_empty:
+        for update in writes.updates:
+            await self.recorder.write(update.event, SHOOT, shoot)
+        if writes.updates:
             _log.info("Shoot %s: maintained; see its status", key)
 
     async def _is_accepted(self, key: Key, shoot: Object, change: Object, now: datetime) -> bool:

@@ -20,12 +20,12 @@ window.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from restow.cloudprofile.maintenance.schedule import annotations_without_request
+from restow.cloudprofile.maintenance.schedule import withdrawal
 from restow.cloudprofile.objects import (
     Object,
     ObjectEvent,
@@ -42,6 +42,21 @@ from restow.cloudprofile.versions.updates import auto_target, due, forced_target
 from restow.kube.resources import merge_patch
 
 
+class UpdatedPart(NamedTuple):
+    """The words for a part of a Shoot: for a failed update, before its cause, and the reason of the Events."""
+
+    failed: str
+    cause: str
+    event: str
+
+
+CONTROL_PLANE: Final = UpdatedPart(
+    "Kubernetes version update failed", "Kubernetes maintenance failure due to: ", "KubernetesVersionMaintenance"
+)
+KUBELET: Final = CONTROL_PLANE._replace(failed="Kubernetes version maintenance failed")
+MACHINE_IMAGE: Final = UpdatedPart("machine image version maintenance failed", "", "MachineImageVersionMaintenance")
+
+
 @dataclass(frozen=True, slots=True)
 class MaintenanceUpdate:
     """One update of a maintenance.
@@ -50,137 +65,57 @@ class MaintenanceUpdate:
         successful: whether it was possible.
         description: the change, or why it was not possible.
         reason: why it was due.
+        part: the part of the Shoot.
+        pool: the name of the worker pool; None for the control plane.
     """
 
     successful: bool
     description: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenanceReport:
-    """All changes and failures of a maintenance.
-
-    Attributes:
-        control_plane: the update of the control plane's Kubernetes version, if one was due.
-        workers_kubernetes, workers_machine_image: updates of worker pools, by their names.
-        credentials: rotations, by the name of the credentials.
-        operations: other changes, each a sentence.
-    """
-
-    control_plane: MaintenanceUpdate | None = None
-    workers_kubernetes: Mapping[str, MaintenanceUpdate] = field(default_factory=dict)
-    workers_machine_image: Mapping[str, MaintenanceUpdate] = field(default_factory=dict)
-    credentials: Mapping[str, MaintenanceUpdate] = field(default_factory=dict)
-    operations: tuple[str, ...] = ()
+    part: UpdatedPart = CONTROL_PLANE
+    pool: str | None = None
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there was nothing to do."""
-        return not (self.operations or any(True for _ in _lines(self)))
+    def subject(self) -> str:
+        """The words for what is updated."""
+        return "Control Plane" if self.pool is None else f"Worker pool {json.dumps(self.pool)}"
+
+    def __str__(self) -> str:
+        """Return the sentence about the update."""
+        if self.successful:
+            return f"{self.subject}: {self.description}. Reason: {self.reason}"
+        return f"{self.subject}: {self.part.failed}. Reason for update: {self.reason}"
+
+    @property
+    def event(self) -> ObjectEvent:
+        """The event about the update."""
+        if self.successful:
+            return ObjectEvent("Normal", self.part.event, f"{self}.")
+        return ObjectEvent("Warning", self.part.event, f"{self}. Error: {self.description}")
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceMessages:
-    """The texts of a maintenance.
-
-    Attributes:
-        description: all updates, done or tried.
-        failure_reason: the reasons of the failures; empty if nothing failed.
-    """
-
-    description: str
-    failure_reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The wording for one update: its subject, and the phrases for its failure in the two texts."""
-
-    update: MaintenanceUpdate
-    subject: str
-    failed: str
-    cause: str
-    event: str = ""
-
-
-_KUBERNETES_EVENT = "KubernetesVersionMaintenance"
-_IMAGE_EVENT = "MachineImageVersionMaintenance"
-
-
-def _lines(report: MaintenanceReport) -> Iterator[_Line]:
-    kubernetes_cause = "Kubernetes maintenance failure due to: "
-    if report.control_plane:
-        failed = "Kubernetes version update failed"
-        yield _Line(report.control_plane, "Control Plane", failed, kubernetes_cause, _KUBERNETES_EVENT)
-    for name, update in report.workers_kubernetes.items():
-        failed = "Kubernetes version maintenance failed"
-        yield _Line(update, f"Worker pool {json.dumps(name)}", failed, kubernetes_cause, _KUBERNETES_EVENT)
-    for name, update in report.workers_machine_image.items():
-        failed = "machine image version maintenance failed"
-        yield _Line(update, f"Worker pool {json.dumps(name)}", failed, "", _IMAGE_EVENT)
-    for name, update in report.credentials.items():
-        cause = "Automatic rotation failure due to: "
-        yield _Line(update, f"Credentials {json.dumps(name)}", "Automatic rotation failed", cause)
-
-
-def messages(report: MaintenanceReport) -> MaintenanceMessages:
-    """Return the texts of a maintenance."""
-    lines = tuple(_lines(report))
-    done = [_done(line) for line in lines]
-    succeeded_count = sum(line.update.successful for line in lines)
-    lead = "All" if succeeded_count == len(lines) else f"({succeeded_count}/{len(lines)})"
-    listed = ", ".join((*done, *report.operations))
-    causes = (f"{line.subject}: {line.cause}{line.update.description}" for line in lines if not line.update.successful)
-    return MaintenanceMessages(f"{lead} maintenance operations successful. {listed}".rstrip(), ", ".join(causes))
-
-
-def _done(line: _Line) -> str:
-    if line.update.successful:
-        return f"{line.subject}: {line.update.description}. Reason: {line.update.reason}"
-    return f"{line.subject}: {line.failed}. Reason for update: {line.update.reason}"
-
-
-def events(report: MaintenanceReport) -> tuple[ObjectEvent, ...]:
-    """Return an event for each update of a version."""
-    return tuple(_event(line) for line in _lines(report) if line.event)
-
-
-def _event(line: _Line) -> ObjectEvent:
-    if line.update.successful:
-        return ObjectEvent("Normal", line.event, f"{_done(line)}.")
-    return ObjectEvent("Warning", line.event, f"{_done(line)}. Error: {line.update.description}")
-
-
-def last_maintenance(report: MaintenanceReport, now: datetime) -> dict[str, Any]:
+def last_maintenance(updates: Sequence[MaintenanceUpdate], now: datetime) -> dict[str, Any]:
     """Return ``status.lastMaintenance`` for a maintenance whose changes are about to be written.
 
     The state is Processing, or Failed if an update was not possible; the other updates are still written.
     """
-    texts = messages(report)
-    status = {"description": texts.description, "triggeredTime": whole_seconds(now), "state": "Processing"}
-    if texts.failure_reason:
-        status |= {"state": "Failed", "failureReason": texts.failure_reason}
+    failed = [update for update in updates if not update.successful]
+    lead = f"({len(updates) - len(failed)}/{len(updates)})" if failed else "All"
+    description = f"{lead} maintenance operations successful. {', '.join(map(str, updates))}".rstrip()
+    status = {"description": description, "triggeredTime": whole_seconds(now), "state": "Processing"}
+    if failed:
+        causes = (f"{update.subject}: {update.part.cause}{update.description}" for update in failed)
+        status |= {"state": "Failed", "failureReason": ", ".join(causes)}
     return status
 
 
-def rejected(why: str, now: datetime) -> dict[str, Any]:
-    """Return ``status.lastMaintenance`` after the API server refused the changes; the next window tries again."""
-    return {
-        "description": "Maintenance failed",
-        "triggeredTime": whole_seconds(now),
-        "state": "Failed",
-        "failureReason": f"Updates to the Shoot failed to be applied: {why}",
-    }
-
-
-def succeeded(status: Mapping[str, Any], report: MaintenanceReport) -> dict[str, Any]:
-    """Return ``status.lastMaintenance`` after the changes of a report were written, or if there were none to write.
+def succeeded(status: Mapping[str, Any], updates: Sequence[MaintenanceUpdate]) -> dict[str, Any]:
+    """Return ``status.lastMaintenance`` after the changes were written, or if there were none to write.
 
     Processing becomes Succeeded. A failure of an earlier maintenance ends when a maintenance has nothing left to do.
     """
     after = dict(status)
-    if report.is_empty and after.get("state") == "Failed":
+    if not updates and after.get("state") == "Failed":
         after |= {"state": "Succeeded", "description": "Maintenance succeeded"}
         after.pop("failureReason", None)
     elif after.get("state") == "Processing":
@@ -224,12 +159,12 @@ class Maintenance:
 
     Attributes:
         spec: the Shoot's spec afterwards; equal to the one before if nothing is due.
-        report: the changes and the failures, with reasons.
+        updates: the changes and the failures, with reasons.
         image_error: why the machine images of some worker pools were not checked; empty if all were.
     """
 
     spec: dict[str, Any]
-    report: MaintenanceReport
+    updates: tuple[MaintenanceUpdate, ...]
     image_error: str = ""
 
 
@@ -252,7 +187,7 @@ def maintain(shoot: Object, offer: Object, now: datetime, *, forced_only: bool =
     if control_plane.target:
         version = control_plane.target
         spec["kubernetes"] = {**spec["kubernetes"], "version": version}
-    kubelets = {}
+    updates = [] if control_plane.update is None else [control_plane.update]
     for index, pool in enumerate(pools):
         kubernetes = pool.get("kubernetes") or {}
         if not kubernetes.get("version"):
@@ -261,10 +196,10 @@ def maintain(shoot: Object, offer: Object, now: datetime, *, forced_only: bool =
         if step.target:
             pools[index] = {**pool, "kubernetes": {**kubernetes, "version": step.target}}
         if step.update:
-            kubelets[pool.get("name") or ""] = step.update
+            updates.append(replace(step.update, part=KUBELET, pool=pool.get("name") or ""))
     if pools:
         spec["provider"] = {**spec["provider"], "workers": pools}
-    return Maintenance(spec, MaintenanceReport(control_plane.update, kubelets, images), image_error)
+    return Maintenance(spec, (*updates, *images), image_error)
 
 
 def _auto_update(spec: Object, what: str) -> bool:
@@ -313,11 +248,11 @@ def _no_higher(current: str, cause: str) -> str:
 
 def _maintain_images(
     shoot: Object, offer: Object, now: datetime, *, auto_update: bool
-) -> tuple[list[Object], dict[str, MaintenanceUpdate], str]:
-    """Return the worker pools afterwards, the updates by pool, and why some pools were not checked."""
+) -> tuple[list[Object], list[MaintenanceUpdate], str]:
+    """Return the worker pools afterwards, the updates, and why some pools were not checked."""
     spec = spec_of(shoot)
     pools = list(workers(shoot))
-    updates: dict[str, MaintenanceUpdate] = {}
+    updates: list[MaintenanceUpdate] = []
     control_plane = (spec.get("kubernetes") or {}).get("version") or ""
     for index, pool in enumerate(pools):
         machine = pool.get("machine") or {}
@@ -330,7 +265,7 @@ def _maintain_images(
             return pools, updates, str(error)
         step = _maintain_image(image, used, now, auto_update=auto_update)
         if step.update:
-            updates[pool.get("name") or ""] = step.update
+            updates.append(replace(step.update, part=MACHINE_IMAGE, pool=pool.get("name") or ""))
         if step.target:
             pools[index] = {**pool, "machine": {**machine, "image": {**used, "version": step.target}}}
     return pools, updates, ""
@@ -387,14 +322,14 @@ class MaintenancePatches:
         before: the status that announces the changes.
         change: spec and annotations.
         after: the status once the changes are written.
-        report: what changes.
+        updates: what changes.
         announced: the ``triggeredTime`` in the status that announces the changes.
     """
 
     before: dict[str, Any]
     change: dict[str, Any]
     after: dict[str, Any]
-    report: MaintenanceReport
+    updates: tuple[MaintenanceUpdate, ...]
     announced: str = ""
 
     def is_written(self, shoot: Object) -> bool:
@@ -406,12 +341,12 @@ class MaintenancePatches:
 def maintenance_patches(shoot: Object, plan: Maintenance, now: datetime) -> MaintenancePatches:
     """Return the patches of a maintenance; the second patch of the status applies to the result of the first."""
     had = (shoot.get("status") or {}).get("lastMaintenance") or {}
-    told = had if plan.report.is_empty else last_maintenance(plan.report, now)
-    done = succeeded(told, plan.report) if told else {}
+    told = last_maintenance(plan.updates, now) if plan.updates else had
+    done = succeeded(told, plan.updates) if told else {}
     spec = merge_patch(spec_of(shoot), plan.spec)
     change = ({"spec": spec} if spec else {}) | withdrawal(shoot)
     announced = told.get("triggeredTime") or ""
-    return MaintenancePatches(_status(had, told), change, _status(told, done), plan.report, announced)
+    return MaintenancePatches(_status(had, told), change, _status(told, done), plan.updates, announced)
 
 
 def _has(value: Any, change: Any) -> bool:
@@ -422,16 +357,16 @@ def _has(value: Any, change: Any) -> bool:
     return all(_has(found.get(name), wanted) for name, wanted in change.items())
 
 
-def withdrawal(shoot: Object) -> dict[str, Any]:
-    """Return the patch that removes the request to maintain the Shoot at once."""
-    annotations = annotations_without_request(shoot)
-    return {"metadata": {"annotations": annotations}} if annotations else {}
-
-
 def refused_status(shoot: Object, why: str, now: datetime) -> dict[str, Any]:
-    """Return the patch of the status after the API server refused the changes."""
+    """Return the patch of the status after the API server refused the changes; the next window tries again."""
     had = (shoot.get("status") or {}).get("lastMaintenance") or {}
-    return _status(had, rejected(why, now))
+    says = {
+        "description": "Maintenance failed",
+        "triggeredTime": whole_seconds(now),
+        "state": "Failed",
+        "failureReason": f"Updates to the Shoot failed to be applied: {why}",
+    }
+    return _status(had, says)
 
 
 def _status(had: Object, says: Object) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from restow.cloudprofile.objects import Object, is_deleting
 from restow.cloudprofile.shoots.window import ALWAYS, InvalidWindow, window_of
@@ -97,8 +98,8 @@ def _place(shoot: Object) -> float:
     return zlib.crc32(uid.encode()) / 2**32
 
 
-def annotations_without_request(shoot: Object) -> dict[str, str | None]:
-    """Return the merge patch of the annotations that removes the request for a maintenance; empty if there is none.
+def withdrawal(shoot: Object) -> dict[str, Any]:
+    """Return the merge patch that removes the request for a maintenance; empty if there is none.
 
     Other operations in the same annotation stay.
     """
@@ -106,4 +107,4 @@ def annotations_without_request(shoot: Object) -> dict[str, str | None]:
         return {}
     operations = shoot["metadata"]["annotations"][OPERATION_ANNOTATION].split(";")
     others = ";".join(operation for operation in operations if operation != "maintain")
-    return {OPERATION_ANNOTATION: others or None}
+    return {"metadata": {"annotations": {OPERATION_ANNOTATION: others or None}}}

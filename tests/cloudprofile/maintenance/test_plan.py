@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.maintenance.plan import (
-    MaintenanceReport,
+    CONTROL_PLANE,
+    KUBELET,
+    MACHINE_IMAGE,
+    Maintenance,
     MaintenanceUpdate,
-    events,
+    UpdatedPart,
     last_maintenance,
     maintain,
-    messages,
-    rejected,
     succeeded,
 )
 from tests.cloudprofile.cases import Case, load, params
@@ -25,59 +26,51 @@ PAST = "2025-01-14T12:00:00Z"
 FORCED = "Kubernetes version expired - force update required"
 
 
-def update_of(given_: dict[str, Any]) -> MaintenanceUpdate:
+def update_of(given_: dict[str, Any], part: UpdatedPart, pool: str | None) -> MaintenanceUpdate:
     """Return an update from the notation of a case."""
-    return MaintenanceUpdate(given_["successful"], given_["description"], given_["reason"])
+    return MaintenanceUpdate(given_["successful"], given_["description"], given_["reason"], part, pool)
 
 
 @pytest.mark.parametrize("case", params(load("messages")))
 def test_messages_as_in_gardener(case: Case) -> None:
     """Dashboards and people who read Gardener's texts would no longer recognise them."""
     given_, expected = case["input"], case["expected"]
-    pools = {
-        field: {name: update_of(item) for name, item in given_.get(source, {}).items()}
-        for field, source in [
-            ("workers_kubernetes", "workersKubernetes"),
-            ("workers_machine_image", "workersMachineImage"),
-            ("credentials", "credentials"),
-        ]
-    }
-    control_plane = update_of(given_["controlPlane"]) if "controlPlane" in given_ else None
-    texts = messages(MaintenanceReport(control_plane, operations=tuple(given_.get("operations", ())), **pools))
-    assert texts.failure_reason == expected["failureReason"]
+    updates = [update_of(given_["controlPlane"], CONTROL_PLANE, None)] if "controlPlane" in given_ else []
+    for source, part in (("workersKubernetes", KUBELET), ("workersMachineImage", MACHINE_IMAGE)):
+        updates += [update_of(item, part, name) for name, item in given_.get(source, {}).items()]
+    status = last_maintenance(updates, NOW)
+    assert status.get("failureReason", "") == expected["failureReason"]
     for part in expected.get("descriptionContains", ()):
-        assert part in texts.description
+        assert part in status["description"]
     if "description" in expected:
-        assert texts.description == expected["description"]
+        assert status["description"] == expected["description"]
 
 
 def test_messages_of_failures() -> None:
     """A failure would be reported with the words of another kind, in the description or in the reason."""
-    failed = MaintenanceUpdate(False, "nothing fits", "expired")
-    report = MaintenanceReport(failed, {"a": failed}, {"b": failed}, {"ssh-keypair": failed})
-    texts = messages(report)
-    assert texts.description == (
-        "(0/4) maintenance operations successful. "
+    places = ((CONTROL_PLANE, None), (KUBELET, "a"), (MACHINE_IMAGE, "b"))
+    updates = [MaintenanceUpdate(False, "nothing fits", "expired", part, pool) for part, pool in places]
+    status = last_maintenance(updates, NOW)
+    assert status["description"] == (
+        "(0/3) maintenance operations successful. "
         "Control Plane: Kubernetes version update failed. Reason for update: expired, "
         'Worker pool "a": Kubernetes version maintenance failed. Reason for update: expired, '
-        'Worker pool "b": machine image version maintenance failed. Reason for update: expired, '
-        'Credentials "ssh-keypair": Automatic rotation failed. Reason for update: expired'
+        'Worker pool "b": machine image version maintenance failed. Reason for update: expired'
     )
-    assert texts.failure_reason == (
+    assert status["failureReason"] == (
         "Control Plane: Kubernetes maintenance failure due to: nothing fits, "
         'Worker pool "a": Kubernetes maintenance failure due to: nothing fits, '
-        'Worker pool "b": nothing fits, '
-        'Credentials "ssh-keypair": Automatic rotation failure due to: nothing fits'
+        'Worker pool "b": nothing fits'
     )
 
 
 def test_events_tell_success_from_failure() -> None:
     """An owner who watches Events would not see a failed update as a warning."""
-    report = MaintenanceReport(
+    updates = (
         MaintenanceUpdate(True, "done", "why"),
-        workers_machine_image={"w": MaintenanceUpdate(False, "nothing fits", "why")},
+        MaintenanceUpdate(False, "nothing fits", "why", MACHINE_IMAGE, "w"),
     )
-    assert [(event.type, event.message) for event in events(report)] == [
+    assert [(update.event.type, update.event.message) for update in updates] == [
         ("Normal", "Control Plane: done. Reason: why."),
         (
             "Warning",
@@ -88,10 +81,7 @@ def test_events_tell_success_from_failure() -> None:
 
 def test_last_maintenance() -> None:
     """A failure would vanish from the status before a maintenance has nothing left to do, or stay after that."""
-    done, failed = (
-        MaintenanceReport(MaintenanceUpdate(True, "done", "why")),
-        MaintenanceReport(MaintenanceUpdate(False, "nothing fits", "why")),
-    )
+    done, failed = [MaintenanceUpdate(True, "done", "why")], [MaintenanceUpdate(False, "nothing fits", "why")]
     running = last_maintenance(done, NOW)
     assert running == {
         "description": "All maintenance operations successful. Control Plane: done. Reason: why",
@@ -103,17 +93,11 @@ def test_last_maintenance() -> None:
     assert broken["state"] == "Failed"
     assert broken["failureReason"] == "Control Plane: Kubernetes maintenance failure due to: nothing fits"
     assert succeeded(broken, failed) == broken
-    after = succeeded(broken, MaintenanceReport())
+    after = succeeded(broken, [])
     assert after == {
         "description": "Maintenance succeeded",
         "triggeredTime": "2025-01-15T12:00:00Z",
         "state": "Succeeded",
-    }
-    assert rejected("no", NOW) == {
-        "description": "Maintenance failed",
-        "triggeredTime": "2025-01-15T12:00:00Z",
-        "state": "Failed",
-        "failureReason": "Updates to the Shoot failed to be applied: no",
     }
 
 
@@ -137,6 +121,11 @@ def shoot(version: str, *pools: dict[str, Any], **auto_update: bool) -> dict[str
     return {"metadata": {"name": "s"}, "spec": spec | {"maintenance": {"autoUpdate": auto_update}}}
 
 
+def updates_of(done: Maintenance, part: UpdatedPart) -> dict[str | None, MaintenanceUpdate]:
+    """Return the updates of a part by worker pool."""
+    return {update.pool: update for update in done.updates if update.part == part}
+
+
 def pool(name: str, image: str = "a", version: str = "1.0.0", **fields: Any) -> dict[str, Any]:
     """Return a worker pool."""
     return {"name": name, "machine": {"type": "m", "image": {"name": image, "version": version}}, **fields}
@@ -152,9 +141,8 @@ def test_workers_never_pass_their_control_plane() -> None:
     done = maintain(before, offer(*versions), NOW)
     assert done.spec["kubernetes"]["version"] == "1.31.0"
     assert done.spec["provider"]["workers"][0]["kubernetes"]["version"] == "1.31.0"
-    assert done.report.workers_kubernetes == {
-        "w": MaintenanceUpdate(True, 'Updated Kubernetes version from "1.30.1" to "1.31.0"', FORCED)
-    }
+    described = 'Updated Kubernetes version from "1.30.1" to "1.31.0"'
+    assert done.updates[:1] == (MaintenanceUpdate(True, described, FORCED, KUBELET, "w"),)
 
 
 def test_control_plane_and_workers_move_together() -> None:
@@ -165,9 +153,7 @@ def test_control_plane_and_workers_move_together() -> None:
     workers = done.spec["provider"]["workers"]
     assert workers[0]["kubernetes"]["version"] == "1.31.2"
     assert "kubernetes" not in workers[1]
-    assert done.report.control_plane == MaintenanceUpdate(
-        True, 'Updated Kubernetes version from "1.30.1" to "1.31.2"', FORCED
-    )
+    assert done.updates[0] == MaintenanceUpdate(True, 'Updated Kubernetes version from "1.30.1" to "1.31.2"', FORCED)
 
 
 def test_automatic_updates_stay_inside_the_minor_version() -> None:
@@ -175,7 +161,7 @@ def test_automatic_updates_stay_inside_the_minor_version() -> None:
     before = shoot("1.30.1", pool("w", kubernetes={"version": "1.30.1"}))
     done = maintain(before, offer({"version": "1.30.1"}, {"version": "1.31.2"}), NOW)
     assert done.spec["kubernetes"] == before["spec"]["kubernetes"]
-    assert done.report.control_plane is None and done.report.workers_kubernetes == {}
+    assert updates_of(done, CONTROL_PLANE) == updates_of(done, KUBELET) == {}
 
 
 def test_opted_out_shoots_are_only_forced() -> None:
@@ -184,8 +170,7 @@ def test_opted_out_shoots_are_only_forced() -> None:
     before = shoot("1.31.0", pool("w"), pool("old", "b", "2.0.0"), kubernetesVersion=False, machineImageVersion=False)
     done = maintain(before, offer(*versions), NOW)
     assert done.spec == before["spec"]
-    assert done.report.control_plane is None
-    assert {name: update.successful for name, update in done.report.workers_machine_image.items()} == {"old": False}
+    assert [(update.part, update.pool, update.successful) for update in done.updates] == [(MACHINE_IMAGE, "old", False)]
 
 
 def test_automatic_updates_are_the_default() -> None:
@@ -196,9 +181,8 @@ def test_automatic_updates_are_the_default() -> None:
     assert done.spec["kubernetes"]["version"] == "1.31.2"
     assert done.spec["provider"]["workers"][0]["machine"]["image"] == {"name": "a", "version": "1.0.1"}
     reason = "Automatic update of the machine image version is configured (image update strategy: major)"
-    assert done.report.workers_machine_image == {
-        "w": MaintenanceUpdate(True, 'Updated machine image "a" from "1.0.0" to "1.0.1"', reason)
-    }
+    described = 'Updated machine image "a" from "1.0.0" to "1.0.1"'
+    assert done.updates[-1:] == (MaintenanceUpdate(True, described, reason, MACHINE_IMAGE, "w"),)
 
 
 def test_an_unknown_image_ends_the_search_but_not_the_maintenance() -> None:
@@ -208,7 +192,7 @@ def test_an_unknown_image_ends_the_search_but_not_the_maintenance() -> None:
     versions = [item["machine"]["image"]["version"] for item in done.spec["provider"]["workers"]]
     assert versions == ["1.0.1", "1.0.0", "1.0.0"]
     assert done.image_error == 'machine image "gone" of worker "lost" does not exist in cloudprofile'
-    assert set(done.report.workers_machine_image) == {"first"}
+    assert updates_of(done, MACHINE_IMAGE).keys() == {"first"}
     assert done.spec["kubernetes"]["version"] == "1.31.2"
 
 
@@ -217,8 +201,8 @@ def test_a_broken_chain_is_reported() -> None:
     before = shoot("1.30.1")
     done = maintain(before, offer(EXPIRED, {"version": "1.32.0"}), NOW)
     assert done.spec == before["spec"]
-    update = done.report.control_plane
-    assert update is not None and not update.successful and update.reason == FORCED
+    update = updates_of(done, CONTROL_PLANE)[None]
+    assert not update.successful and update.reason == FORCED
     assert update.description == (
         'could not determine higher suitable version than "1.30.1": cannot perform forceful update of expired version '
         '"1.30.1". No suitable version found in CloudProfile - this is most likely a misconfiguration of the '
@@ -229,7 +213,7 @@ def test_a_broken_chain_is_reported() -> None:
 def test_what_cannot_be_read_is_reported() -> None:
     """One Shoot with an unreadable version would stop the controller."""
     done = maintain(shoot("one", pool("w")), offer({"version": "1.31.0"}), NOW)
-    assert done.report.control_plane is not None and not done.report.control_plane.successful
+    assert [update.successful for update in updates_of(done, CONTROL_PLANE).values()] == [False]
     assert "'one' is no semantic version" in done.image_error
 
 
@@ -254,7 +238,7 @@ def test_a_broken_image_is_reported(broken: dict[str, Any]) -> None:
     image["versions"] = [{**fields, **item} for item in image["versions"]]
     spec = offer({"version": "1.31.0"}, {"version": "1.31.2"}) | {"machineImages": [image]}
     done = maintain(shoot("1.31.0", pool("w")), spec, NOW)
-    assert [update.successful for update in done.report.workers_machine_image.values()] == [False]
+    assert [update.successful for update in updates_of(done, MACHINE_IMAGE).values()] == [False]
     assert done.spec["kubernetes"]["version"] == "1.31.2"
 
 
@@ -265,4 +249,4 @@ def test_maintenance_is_idempotent_and_leaves_its_input() -> None:
     once = maintain(before, spec, NOW)
     assert before == kept
     again = maintain({**before, "spec": once.spec}, spec, NOW)
-    assert again.report.is_empty and again.spec == once.spec
+    assert not again.updates and again.spec == once.spec

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from restow.cloudprofile.maintenance.plan import (
     Maintenance,
-    MaintenanceReport,
     MaintenanceUpdate,
     maintenance_patches,
     refused_status,
-    withdrawal,
 )
-from restow.cloudprofile.maintenance.schedule import annotations_without_request, schedule
+from restow.cloudprofile.maintenance.schedule import schedule, withdrawal
 from restow.cloudprofile.shoots.window import window_of
 
 NOW = datetime(2025, 3, 1, 22, 30, tzinfo=UTC)
@@ -105,7 +103,7 @@ def test_a_last_maintenance_that_cannot_be_read_counts_as_none() -> None:
 def test_the_request_is_taken_back_alone(text: str, left: str | None) -> None:
     """Other operations in the same annotation would be lost."""
     made = shoot(metadata={"annotations": {"gardener.cloud/operation": text}})
-    assert annotations_without_request(made) == {"gardener.cloud/operation": left}
+    assert withdrawal(made) == {"metadata": {"annotations": {"gardener.cloud/operation": left}}}
     assert withdrawal(shoot()) == {}
 
 
@@ -113,8 +111,7 @@ def test_the_writes_of_a_maintenance() -> None:
     """The status would announce other changes than the written ones, or keep reporting an old failure."""
     made = shoot(status={"lastMaintenance": {"state": "Failed", "failureReason": "old", "description": "x"}})
     after = {**made["spec"], "kubernetes": {"version": "1.31.0"}}
-    report = MaintenanceReport(MaintenanceUpdate(True, "Updated", "expired"))
-    writes = maintenance_patches(made, Maintenance(after, report), NOW)
+    writes = maintenance_patches(made, Maintenance(after, (MaintenanceUpdate(True, "Updated", "expired"),)), NOW)
     announced = writes.before["status"]["lastMaintenance"]
     assert announced["state"] == "Processing"
     assert announced["failureReason"] is None
@@ -125,10 +122,10 @@ def test_the_writes_of_a_maintenance() -> None:
 def test_nothing_to_do_writes_nothing() -> None:
     """Every Shoot would get a needless write every day, or an old failure would stay in its status."""
     made = shoot(status=triggered("2025-02-01T00:00:00Z"))
-    writes = maintenance_patches(made, Maintenance(made["spec"], MaintenanceReport()), NOW)
+    writes = maintenance_patches(made, Maintenance(made["spec"], ()), NOW)
     assert (writes.before, writes.change, writes.after) == ({}, {}, {})
     failed = shoot(status={"lastMaintenance": {"state": "Failed", "failureReason": "f", "description": "d"}})
-    assert maintenance_patches(failed, Maintenance(failed["spec"], MaintenanceReport()), NOW).after == {
+    assert maintenance_patches(failed, Maintenance(failed["spec"], ()), NOW).after == {
         "status": {
             "lastMaintenance": {"state": "Succeeded", "description": "Maintenance succeeded", "failureReason": None}
         }

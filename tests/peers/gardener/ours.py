@@ -101,7 +101,7 @@ def maintained(shoot: Document, profile: Document, now: datetime) -> Document:
     assert profile_of(hub) == reference
     offer: Object = offering({reference: at_hub(profile)}).offer(reference) or {}
     plan = maintain(hub, offer, now)
-    return {"spec": plan.spec, "report": plan.report, "image_error": plan.image_error}
+    return {"spec": plan.spec, "updates": plan.updates, "image_error": plan.image_error}
 
 
 def window(begin: str, end: str, now: datetime) -> bool | None:
