@@ -74,8 +74,8 @@ def fill_architectures(spec: Object) -> dict[str, Any]:
     definitions = definitions_of(spec)
     return _with_parts(
         spec,
-        lambda version: _filled(version, "architectures", architectures_of(version, definitions)),
-        lambda machine_type: _filled(machine_type, ARCHITECTURE, architecture_of(machine_type, definitions)),
+        lambda version: _filled(version, {"architectures": architectures_of(version, definitions)}),
+        lambda machine_type: _filled(machine_type, {ARCHITECTURE: architecture_of(machine_type, definitions)}),
     )
 
 
@@ -86,30 +86,36 @@ def in_form_of(spec: Object, definitions: Definitions) -> dict[str, Any]:
     return _with_parts(spec, _without_flavors, _without_capabilities)
 
 
-def synchronise(spec: Object, old_spec: Object | None = None) -> dict[str, Any]:
-    """Return a CloudProfile's spec with capabilities and architecture fields that agree, as Gardener stores it.
+def in_step(spec: Object, old_spec: Object | None) -> dict[str, Any]:
+    """Return a CloudProfile's spec with capabilities and architecture fields that agree, as the server should store it.
 
-    If capabilities are new and define several architectures, empty capabilities and flavors are made from the plain
-    fields. If capabilities are removed, capabilities and flavors are removed too. As long as there are any, empty plain
-    fields are filled from them. ``old_spec`` is the spec that is being replaced.
+    If a request adds capabilities with several architectures to an existing profile (``old_spec``), empty flavors are
+    made from the plain fields. A version that is added to a profile with several architectures has to name its own, as
+    do the versions of a new profile; validation demands it. Machine types get capabilities in any case. If capabilities
+    are removed, capabilities and flavors are removed too. As long as there are any, empty plain fields are filled from
+    them.
     """
-    definitions, old_definitions = definitions_of(spec), definitions_of(old_spec or {})
+    definitions = definitions_of(spec)
+    had_definitions = definitions if old_spec is None else definitions_of(old_spec)
     if not definitions:
-        return _with_parts(spec, _bare_version, _bare_machine_type) if old_definitions else dict(spec)
-    told = spec
-    if not old_definitions and len(definitions.get(ARCHITECTURE) or ()) > 1:
-        told = _with_parts(
+        return _with_parts(spec, _bare_version, _bare_machine_type) if had_definitions else dict(spec)
+    if len(definitions.get(ARCHITECTURE) or ()) > 1:
+        spec = _with_parts(
             spec,
-            lambda version: _with_flavors(_filled(version, "architectures", [AMD64], unless="capabilityFlavors")),
+            lambda version: version if had_definitions else _with_new_flavors(version),
             lambda machine_type: _with_capabilities(machine_type, definitions),
         )
     return _with_parts(
-        told,
-        lambda version: _filled(version, "architectures", _defined(_of_flavors(version, definitions), definitions)),
+        spec,
+        lambda version: _filled(version, {"architectures": _defined(_of_flavors(version, definitions), definitions)}),
         lambda machine_type: _filled(
-            machine_type, ARCHITECTURE, "".join(_defined([_architecture_of(machine_type, definitions)], definitions))
+            machine_type, {ARCHITECTURE: "".join(_defined([_architecture_of(machine_type, definitions)], definitions))}
         ),
     )
+
+
+def _with_new_flavors(version: Object) -> Object:
+    return version if version.get("capabilityFlavors") else _with_flavors(_filled(version, {"architectures": [AMD64]}))
 
 
 def _defined(architectures: list[str], definitions: Definitions) -> list[str]:
@@ -117,37 +123,22 @@ def _defined(architectures: list[str], definitions: Definitions) -> list[str]:
     return architectures if set(architectures) <= set(definitions.get(ARCHITECTURE) or ()) else []
 
 
-def in_step(spec: Object, old_spec: Object | None) -> dict[str, Any]:
-    """Return a CloudProfile's spec as the server should store it: ``synchronise`` for the changes of a request.
-
-    Flavors are created only if a request adds capabilities to an existing profile (``old_spec``). A version that is
-    added to a profile with several architectures has to name its own, as do the versions of a new profile; validation
-    demands it.
-    """
-    definitions = definitions_of(spec)
-    known = spec if old_spec is None else old_spec
-    if len(definitions.get(ARCHITECTURE) or ()) > 1 and spec.get("machineTypes"):
-        had = [_with_capabilities(machine_type, definitions) for machine_type in spec["machineTypes"]]
-        spec = {**spec, "machineTypes": had}
-    return synchronise(spec, known)
-
-
 def _with_flavors(version: Object) -> Object:
     named = version.get("architectures") or ()
-    return _filled(version, "capabilityFlavors", [{ARCHITECTURE: [architecture]} for architecture in named])
+    return _filled(version, {"capabilityFlavors": [{ARCHITECTURE: [architecture]} for architecture in named]})
 
 
 def _with_capabilities(machine_type: Object, definitions: Definitions) -> Object:
-    return _filled(machine_type, "capabilities", {ARCHITECTURE: [architecture_of(machine_type, definitions)]})
+    return _filled(machine_type, {"capabilities": {ARCHITECTURE: [architecture_of(machine_type, definitions)]}})
 
 
 def _without_flavors(version: Object) -> Object:
-    return _bare_version(_filled(version, "architectures", flavor_architectures(version)))
+    return _bare_version(_filled(version, {"architectures": flavor_architectures(version)}))
 
 
 def _without_capabilities(machine_type: Object) -> Object:
     capability = (machine_type.get("capabilities") or {}).get(ARCHITECTURE) or [None]
-    return _bare_machine_type(_filled(machine_type, ARCHITECTURE, capability[0]))
+    return _bare_machine_type(_filled(machine_type, {ARCHITECTURE: capability[0]}))
 
 
 def _bare_version(version: Object) -> Object:
@@ -158,9 +149,10 @@ def _bare_machine_type(machine_type: Object) -> Object:
     return {name: value for name, value in machine_type.items() if name != "capabilities"}
 
 
-def _filled(item: Object, field: str, value: object, *, unless: str = "") -> Object:
-    """Return the item with an empty field set, unless there is no value to set or the field ``unless`` is set."""
-    return item if item.get(field) or not value or (unless and item.get(unless)) else {**item, field: value}
+def _filled(item: Object, values: Object) -> dict[str, Any]:
+    """Return an item with its unset and empty fields set, as far as there are values."""
+    unset = {field: value for field, value in values.items() if value and item.get(field) in (None, "", [], {})}
+    return {**item, **unset}
 
 
 def _with_parts(
@@ -184,21 +176,15 @@ def defaulted(spec: Object) -> dict[str, Any]:
     filled = _with_parts(
         spec,
         lambda version: defaulted_image_version(version, capabilities=capabilities),
-        lambda machine_type: _with(machine_type, of_type),
+        lambda machine_type: _filled(machine_type, of_type),
     )
     if images := machine_images(filled):
-        filled["machineImages"] = [_with(image, {"updateStrategy": _UPDATE_STRATEGY}) for image in images]
+        filled["machineImages"] = [_filled(image, {"updateStrategy": _UPDATE_STRATEGY}) for image in images]
     if volume_types := spec.get("volumeTypes"):
-        filled["volumeTypes"] = [_with(item, {"usable": True}) for item in volume_types]
+        filled["volumeTypes"] = [_filled(item, {"usable": True}) for item in volume_types]
     return filled
 
 
 def defaulted_image_version(version: Object, *, capabilities: bool) -> dict[str, Any]:
     """Return an image version with the defaults filled in, with or without ``capabilities`` in its profile."""
-    return _with(version, {"cri": [{"name": _CRI}]} | ({} if capabilities else {"architectures": [AMD64]}))
-
-
-def _with(item: Object, defaults: Object) -> dict[str, Any]:
-    """Return an item with its unset or empty fields set to the defaults."""
-    unset = {field: value for field, value in defaults.items() if item.get(field) in (None, "", [])}
-    return {**item, **unset}
+    return _filled(version, {"cri": [{"name": _CRI}]} | ({} if capabilities else {"architectures": [AMD64]}))

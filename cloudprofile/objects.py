@@ -38,13 +38,6 @@ def image_versions(image: Object) -> Sequence[Object]:
     return image.get("versions") or ()
 
 
-def expirable_versions(spec: Object) -> Iterator[Object]:
-    """Yield every version of a profile's spec, of Kubernetes and of all images."""
-    yield from kubernetes_versions(spec)
-    for image in machine_images(spec):
-        yield from image_versions(image)
-
-
 def workers(shoot: Object) -> Sequence[Object]:
     """Return the worker pools of a Shoot."""
     return (spec_of(shoot).get("provider") or {}).get("workers") or ()
@@ -216,20 +209,12 @@ CLOUD_PROFILES: Final = Resource(GROUP, HUB, "cloudprofiles", namespaced=False)
 NAMESPACED_CLOUD_PROFILES: Final = Resource(GROUP, HUB, "namespacedcloudprofiles", namespaced=True)
 SHOOTS: Final = Resource(GROUP, HUB, "shoots", namespaced=True)
 
-_RESOURCES: Final = {
+RESOURCES: Final = {
     CLOUD_PROFILE: CLOUD_PROFILES,
     NAMESPACED_CLOUD_PROFILE: NAMESPACED_CLOUD_PROFILES,
     SHOOT: SHOOTS,
 }
-
-
-def resource_of(kind: str) -> Resource:
-    """Return the resource of a kind of the family.
-
-    Raises:
-        KeyError: the kind is not part of the family.
-    """
-    return _RESOURCES[kind]
+"""The resources of the family by kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     NAMESPACED_CLOUD_PROFILE,
     NAMESPACED_CLOUD_PROFILES,
+    RESOURCES,
     SHOOTS,
     Object,
     ProfileReference,
     parent_of,
-    resource_of,
 )
 from restow.cloudprofile.validation.formats import subdomain_fault
 from restow.kube.cluster import Cluster
@@ -73,7 +73,7 @@ async def find_profile(cluster: Cluster, reference: ProfileReference) -> Object 
     """
     if reference.kind not in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE} or subdomain_fault(reference.name):
         return None
-    resource = resource_of(reference.kind)
+    resource = RESOURCES[reference.kind]
     try:
         reply = await cluster.get(resource, reference.name, reference.namespace or None)
     except NotFound as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, SHOOT, resource_of
+from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, RESOURCES, SHOOT
 
 __all__ = [
     "FULL",
@@ -126,7 +126,7 @@ def stored(obj: Json) -> tuple[str, Json]:
     """Return the key of an object in etcd, and its stored form."""
     metadata = obj["metadata"]
     place = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
-    return f"/registry/{GROUP}/{resource_of(obj['kind']).plural}/{place}", obj
+    return f"/registry/{GROUP}/{RESOURCES[obj['kind']].plural}/{place}", obj
 
 
 def _spec(sizes: Sizes, last_end: str) -> Json:
@@ -171,7 +171,7 @@ def _object(kind: str, name: str, number: int, spec: Json) -> Json:
         "generation": 1,
         "creationTimestamp": _MADE,
     }
-    if resource_of(kind).namespaced:
+    if RESOURCES[kind].namespaced:
         metadata["namespace"] = _NAMESPACE
     if kind != SHOOT:
         metadata["finalizers"] = ["gardener"]

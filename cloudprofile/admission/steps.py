@@ -218,8 +218,7 @@ class ValidateShoot:
         profiles = await _profiles(self.cluster, shoot, *([] if old is None else [old]))
         wrong = await offload(request.size, shoot_findings, shoot, old, profiles, now)
         found = (*wrong, *deleting_profile_findings(shoot, old, profiles))
-        reference = profile_of(shoot)
-        offer = profiles.offer(reference) if reference else None
+        offer = profiles.offer_to(shoot)
         return answer(request, found, () if offer is None else map(str, shoot_warnings(shoot, offer, now)))
 
 

@@ -26,7 +26,7 @@ from restow.cloudprofile.admission.steps import (
     sync_capabilities,
     sync_shoot_reference,
 )
-from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, OLD, SHOOT, resource_of
+from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, OLD, RESOURCES, SHOOT
 from restow.conversion import Graph
 from restow.conversion.certificates.wiring.documents import configuration_document, webhook_document, webhook_rule
 from restow.conversion.server import AdmissionStep, RestoreStash
@@ -70,10 +70,9 @@ class _Webhook:
 
     def document(self, path: str, name: str, endpoint: Endpoint, seconds: int) -> dict[str, Any]:
         """Return the webhook as an entry of a configuration."""
-        resources = map(resource_of, self.kinds)
         rules = [
             webhook_rule(GROUP, self.version, each.plural, self.operations, namespaced=each.namespaced)
-            for each in resources
+            for each in map(RESOURCES.__getitem__, self.kinds)
         ]
         return webhook_document(
             f"{name}.restow.{GROUP}",

@@ -123,9 +123,7 @@ class ProfileIndex:
         """Return the CloudProfile spec that applies to a Shoot, or None if its profile does not exist."""
         reference = profile_of(shoot)
         profile = self.profile(reference.kind, key_of_reference(reference)) if reference else None
-        if reference is None or profile is None:
-            return None
-        return offering({reference: profile}).offer(reference)
+        return None if reference is None or profile is None else offering({reference: profile}).offer(reference)
 
     def keys_of_children(self, parent: Item) -> Iterator[Key]:
         """Yield the keys of the NamespacedCloudProfiles that inherit from a CloudProfile."""

@@ -23,8 +23,8 @@ from restow.cloudprofile.objects import (
     CLOUD_PROFILES,
     NAMESPACED_CLOUD_PROFILE,
     NAMESPACED_CLOUD_PROFILES,
+    RESOURCES,
     SHOOTS,
-    resource_of,
 )
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
@@ -34,11 +34,7 @@ from restow.kube.listwatch import Key, Selection
 from restow.kube.resources import Resource
 
 
-def _ignore(_details: ControllerEvent) -> None:
-    pass
-
-
-def _ignore_refusals(_profile: Key, _count: int) -> None:
+def _ignore(*_details: object) -> None:
     pass
 
 
@@ -67,7 +63,7 @@ class ControllerOptions:
     grace: float = 4.0
     identity: str = "restow"
     hook: Callable[[ControllerEvent], None] = _ignore
-    refused: Callable[[Key, int], None] = _ignore_refusals
+    refused: Callable[[Key, int], None] = _ignore
     chance: Callable[[], float] = random.random
 
 
@@ -126,7 +122,7 @@ class _ControllerFactory:
             now=self.clock.now,
         )
         shoots = Source(Selection(SHOOTS), partial(self.index.keys_of_deleted_profile, kind))
-        return self._controller(kind.lower(), resource_of(kind), status.reconcile, family, shoots)
+        return self._controller(kind.lower(), RESOURCES[kind], status.reconcile, family, shoots)
 
     def _management(self, config: VersionManagement) -> Controller:
         name = "version-management"

@@ -51,14 +51,14 @@ from restow.cloudprofile.objects import (
     CLOUD_PROFILES,
     GROUP,
     HUB,
+    RESOURCES,
     SHOOT,
     SHOOTS,
     Object,
     ObjectEvent,
-    expirable_versions,
     is_deleting,
+    placed_versions,
     reference_to,
-    resource_of,
     spec_of,
 )
 from restow.cloudprofile.profiles.reconciliation import (
@@ -244,7 +244,7 @@ class ProfileStatus(_Reconciler):
         decided = await self._decide_status(finalized, now)
         if decided.patch:
             status = {"status": decided.patch}
-            finalized = await patch(self.informer, resource_of(self.kind), finalized, status, subresource="status")
+            finalized = await patch(self.informer, RESOURCES[self.kind], finalized, status, subresource="status")
             for event in decided.events:
                 await self.recorder.write(event, self.kind, finalized)
         return self.again(decided.next_change)
@@ -270,7 +270,7 @@ class ProfileStatus(_Reconciler):
         if not self._changes(profile, decided):
             return profile
         change = {"metadata": {"finalizers": list(decided.finalizers)}}
-        after = await patch(self.informer, resource_of(self.kind), profile, change)
+        after = await patch(self.informer, RESOURCES[self.kind], profile, change)
         return after if decided.finalizers or not is_deleting(profile) else None
 
     def _changes(self, profile: Object, decided: FinalizerDecision) -> bool:
@@ -288,7 +288,7 @@ class ProfileStatus(_Reconciler):
 
 def _work(profile: Object) -> int:
     """Return the work for the versions of a profile, as the number of bytes of a review that takes equally long."""
-    return _OF_A_VERSION * sum(1 for _ in expirable_versions(spec_of(profile)))
+    return _OF_A_VERSION * sum(1 for _ in placed_versions(spec_of(profile)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,24 +11,16 @@ back exactly that one, because the hub's stash keeps it. If both are set and dis
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.cloudprofile.conversions.lifecycle import (
     CLASSIFICATION,
     EXPIRATION,
     LIFECYCLE,
-    dates_of_lifecycle,
-    edited_override,
-    edited_version,
-    fields_of_lifecycle,
+    OVERRIDE,
+    VERSION,
+    VersionForm,
     is_at_wrong_version,
-    is_override_unavailable,
-    is_unavailable,
-    lifecycle_of_override,
-    lifecycle_of_version,
-    reappeared_override,
-    reappeared_version,
 )
 from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, OLD
 from restow.conversion import ABSENT, Graph, Registry, rules
@@ -38,24 +30,7 @@ _KUBERNETES: Final = "$.status.kubernetes.versions[].classification"
 _IMAGES: Final = "$.status.machineImages[].versions[].classification"
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """How a version represents its stages.
-
-    ``is_whole``: the version lists all its stages, so one without a stage that has begun is unavailable.
-    ``is_classified``: v1beta1 may name a classification.
-    """
-
-    is_whole: bool
-    is_classified: bool
-
-
-_VERSION: Final = _Form(is_whole=True, is_classified=True)
-_OVERRIDE: Final = _Form(is_whole=False, is_classified=True)
-_DATE: Final = _Form(is_whole=False, is_classified=False)
-
-
-def _versions_of(spec: str, kubernetes: _Form = _VERSION, images: _Form = _VERSION) -> list[rules.Rule]:
+def _versions_of(spec: str, kubernetes: VersionForm = VERSION, images: VersionForm = VERSION) -> list[rules.Rule]:
     """Return the rules for all versions of a spec, in an object whose status classifies them."""
     return [
         _versions(f"{spec}.kubernetes.versions", kubernetes, _KUBERNETES),
@@ -63,13 +38,13 @@ def _versions_of(spec: str, kubernetes: _Form = _VERSION, images: _Form = _VERSI
     ]
 
 
-def _versions(path: str, form: _Form, status: str) -> rules.Rule:
+def _versions(path: str, form: VersionForm, status: str) -> rules.Rule:
     lifecycle = rules.pair(
         (CLASSIFICATION, EXPIRATION, LIFECYCLE),
         LIFECYCLE,
-        up=lifecycle_of_version if form.is_whole else lifecycle_of_override,
-        down=fields_of_lifecycle if form.is_classified else dates_of_lifecycle,
-        merge=edited_version if form.is_whole else edited_override,
+        up=form.lifecycle,
+        down=form.fields,
+        merge=form.edited,
         forget=is_at_wrong_version,
         acknowledge="a lifecycle at v1beta1 stands at the wrong version: v1beta2 keeps it whole",
         loses="both",
@@ -81,8 +56,8 @@ def _versions(path: str, form: _Form, status: str) -> rules.Rule:
         path,
         [lifecycle, *refused],
         key="version",
-        hide=is_unavailable if form.is_whole else is_override_unavailable,
-        merge=reappeared_version if form.is_whole else reappeared_override,
+        hide=form.hides,
+        merge=form.reappeared,
         reads=[status],
     )
 
@@ -137,7 +112,8 @@ def _profile_rules() -> list[rules.Rule]:
 @_namespaced.spoke(OLD)
 def _namespaced_rules() -> list[rules.Rule]:
     # At v1beta1 an override changes only the date of a Kubernetes version; an image version can be the project's own.
-    return [*_versions_of("spec", _DATE, _OVERRIDE), *_versions_of("status.cloudProfileSpec")]
+    date = VersionForm("", is_classified=False)
+    return [*_versions_of("spec", date, OVERRIDE), *_versions_of("status.cloudProfileSpec")]
 
 
 @_shoot.spoke(OLD)

@@ -27,6 +27,7 @@ An edit of the plain fields, if a stash holds the lifecycle:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -44,27 +45,7 @@ _SHOWN: Final = frozenset({Classification.PREVIEW, Classification.SUPPORTED, Cla
 
 Fields = Mapping[str, Any]
 Stage = Mapping[str, Any]
-
-
-def lifecycle_of_version(fields: Fields) -> Any:
-    """Return the lifecycle that the fields of a CloudProfile's version stand for, ABSENT if none."""
-    return _lifecycle(fields, leading=Classification.SUPPORTED)
-
-
-def lifecycle_of_override(fields: Fields) -> Any:
-    """Return the stages that the fields of a NamespacedCloudProfile's version stand for, ABSENT if none."""
-    return _lifecycle(fields, leading=None)
-
-
-def _lifecycle(fields: Fields, *, leading: Classification | None) -> Any:
-    if written := stages_of(fields.get(LIFECYCLE, ABSENT)):
-        return written
-    named, expiration = text(fields.get(CLASSIFICATION)), text(fields.get(EXPIRATION))
-    first = named or (leading.value if leading and expiration else "")
-    stages: list[dict[str, str]] = [{"classification": first}] if first else []
-    if expiration and named != Classification.EXPIRED.value:
-        stages.append({"classification": Classification.EXPIRED.value, "startTime": expiration})
-    return stages or ABSENT
+Stages = Sequence[Stage]
 
 
 def is_at_wrong_version(fields: Fields) -> bool:
@@ -72,7 +53,7 @@ def is_at_wrong_version(fields: Fields) -> bool:
     return fields.keys() == {LIFECYCLE} and bool(stages_of(fields[LIFECYCLE]))
 
 
-def fields_of_lifecycle(lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
+def _fields(lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
     """Return the fields that v1beta1 shows for a lifecycle.
 
     An expired version has the classification of the stage before, because ``expirationDate`` shows the expiration.
@@ -82,42 +63,23 @@ def fields_of_lifecycle(lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
     if shown == Classification.EXPIRED:
         names = [name_of(stage) for stage in stages]
         shown = next((name for name in reversed(names[: names.index(shown)]) if name in _SHOWN), "")
-    return {**({CLASSIFICATION: shown} if shown in _SHOWN else {}), **dates_of_lifecycle(stages)}
+    return {**({CLASSIFICATION: shown} if shown in _SHOWN else {}), **_dates(stages)}
 
 
-def dates_of_lifecycle(lifecycle: Any, _status: Any = ABSENT) -> dict[str, str]:
-    """Return the fields that v1beta1 shows for a Kubernetes version of an override, which has no classification."""
+def _dates(lifecycle: Any) -> dict[str, str]:
     for stage in stages_of(lifecycle):
         if name_of(stage) == Classification.EXPIRED:
             return {EXPIRATION: text(stage.get("startTime")) or EPOCH}
     return {}
 
 
-def current(stages: Sequence[Stage], status: Any) -> str:
+def current(stages: Stages, status: Any) -> str:
     """Return the classification of a version with these stages, as far as the object shows it."""
     names = [name_of(stage) for stage in stages]
     begun = max((index for index, stage in enumerate(stages) if not stage.get("startTime")), default=-1)
     if status in names[max(begun, 0) :]:
         return str(status)
     return names[begun] if begun >= 0 else Classification.UNAVAILABLE.value
-
-
-def is_unavailable(version: Mapping[str, Any], status: Any) -> bool:
-    """Return whether a CloudProfile's version cannot be used yet; v1beta1 hides it, for want of a classification."""
-    stages = stages_of(version.get(LIFECYCLE))
-    return bool(stages) and current(stages, status) == Classification.UNAVAILABLE
-
-
-def is_override_unavailable(version: Mapping[str, Any], status: Any) -> bool:
-    """Return whether an override is of a version that cannot be used yet.
-
-    The override's stages do not show that, because the stages of the parent are missing; the status does. The one stage
-    that v1beta1 itself can write is always shown, so that a client reads back what it wrote.
-    """
-    stages = stages_of(version.get(LIFECYCLE))
-    if status != Classification.UNAVAILABLE or current(stages, status) != Classification.UNAVAILABLE:
-        return False
-    return bool(stages) and lifecycle_of_override(dates_of_lifecycle(stages)) != stages
 
 
 def stages_of(lifecycle: Any) -> list[Any]:
@@ -137,57 +99,76 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-Stages = Sequence[Mapping[str, Any]]
+@dataclass(frozen=True, slots=True)
+class VersionForm:
+    """How v1beta1 shows the versions of a list, and what an edit of them means.
 
-
-def edited_version(edited: Fields, shown: Any, kept: Any) -> Any:
-    """Return the lifecycle of a CloudProfile's version after an edit, ABSENT if none is left.
-
-    ``edited`` are the fields as sent, ``shown`` the fields as shown to the client (ABSENT if none were), ``kept`` is
-    the stored lifecycle. A version without a classification becomes ``supported``.
+    Attributes:
+        unnamed: the classification of a version that names none; empty in an override, whose other stages are the
+            parent's.
+        is_classified: whether v1beta1 shows a classification.
     """
-    if stages_of(edited.get(LIFECYCLE)) or not stages_of(kept):
-        return lifecycle_of_version(edited)
-    return _edited(edited, shown or {}, stages_of(kept), unnamed=Classification.SUPPORTED.value)
+
+    unnamed: str
+    is_classified: bool = True
+
+    def lifecycle(self, fields: Fields) -> Any:
+        """Return the stages that the plain fields stand for, ABSENT if none."""
+        if written := stages_of(fields.get(LIFECYCLE, ABSENT)):
+            return written
+        named, expiration = text(fields.get(CLASSIFICATION)), text(fields.get(EXPIRATION))
+        first = named or (self.unnamed if expiration else "")
+        stages: list[dict[str, str]] = [{"classification": first}] if first else []
+        if expiration and named != Classification.EXPIRED.value:
+            stages.append({"classification": Classification.EXPIRED.value, "startTime": expiration})
+        return stages or ABSENT
+
+    def fields(self, lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
+        """Return the fields that v1beta1 shows for a lifecycle."""
+        return _fields(lifecycle, status) if self.is_classified else _dates(lifecycle)
+
+    def hides(self, version: Mapping[str, Any], status: Any) -> bool:
+        """Return whether v1beta1 hides a version for want of a classification, because it cannot be used yet.
+
+        The stages of an override do not show that, because those of the parent are missing; the status does. The one
+        stage that v1beta1 itself can write is always shown, so that a client reads back what it wrote.
+        """
+        stages = stages_of(version.get(LIFECYCLE))
+        if not stages or current(stages, status) != Classification.UNAVAILABLE:
+            return False
+        is_said = status == Classification.UNAVAILABLE and self.lifecycle(_dates(stages)) != stages
+        return bool(self.unnamed) or is_said
+
+    def edited(self, edited: Fields, shown: Any, kept: Any) -> Any:
+        """Return the lifecycle after an edit, ABSENT if none is left.
+
+        ``edited`` are the fields as sent, ``shown`` the fields as shown to the client (ABSENT if none were), ``kept``
+        is the stored lifecycle.
+        """
+        stages: Stages = stages_of(kept)
+        if stages_of(edited.get(LIFECYCLE)) or not stages:
+            return self.lifecycle(edited)
+        named, was_named = (text(fields.get(CLASSIFICATION)) for fields in (edited, shown or {}))
+        if named != was_named:
+            stages = _led_by(named or self.unnamed, stages)
+        expiration, was_expiration = (text(fields.get(EXPIRATION)) for fields in (edited, shown or {}))
+        if expiration != was_expiration:
+            stages = _expiring(expiration, stages)
+        return list(stages) or ABSENT
+
+    def reappeared(self, version: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the version that a client of v1beta1 sent, merged with the hidden version of the same name.
+
+        v1beta1 did not show the hidden version to the client, so what it sent is an edit of the hidden lifecycle, like
+        a pipeline's fixed file.
+        """
+        lifecycle = self.edited(_fields(version.get(LIFECYCLE)), ABSENT, hidden.get(LIFECYCLE))
+        others = {name: value for name, value in version.items() if name != LIFECYCLE}
+        return others if lifecycle is ABSENT else {**others, LIFECYCLE: lifecycle}
 
 
-def edited_override(edited: Fields, shown: Any, kept: Any) -> Any:
-    """Return the stages of a NamespacedCloudProfile's version after an edit; stages that it does not name stay."""
-    if stages_of(edited.get(LIFECYCLE)) or not stages_of(kept):
-        return lifecycle_of_override(edited)
-    return _edited(edited, shown or {}, stages_of(kept), unnamed="")
-
-
-def reappeared_version(version: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the version that a client of v1beta1 sent, merged with the hidden version of the same name.
-
-    v1beta1 did not show the hidden version to the client, so what it sent is an edit of the hidden lifecycle, like a
-    pipeline's fixed file.
-    """
-    edited = fields_of_lifecycle(version.get(LIFECYCLE))
-    return _with_lifecycle(version, edited_version(edited, ABSENT, hidden.get(LIFECYCLE)))
-
-
-def reappeared_override(version: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the override that a client of v1beta1 sent, merged with the hidden override of the same name."""
-    edited = fields_of_lifecycle(version.get(LIFECYCLE))
-    return _with_lifecycle(version, edited_override(edited, ABSENT, hidden.get(LIFECYCLE)))
-
-
-def _with_lifecycle(version: Mapping[str, Any], lifecycle: Any) -> dict[str, Any]:
-    others = {name: value for name, value in version.items() if name != LIFECYCLE}
-    return others if lifecycle is ABSENT else {**others, LIFECYCLE: lifecycle}
-
-
-def _edited(edited: Fields, shown: Fields, kept: Stages, *, unnamed: str) -> Any:
-    stages = kept
-    named, was_named = (text(fields.get(CLASSIFICATION)) for fields in (edited, shown))
-    if named != was_named:
-        stages = _led_by(named or unnamed, stages)
-    expiration, was_expiration = (text(fields.get(EXPIRATION)) for fields in (edited, shown))
-    if expiration != was_expiration:
-        stages = _expiring(expiration, stages)
-    return list(stages) or ABSENT
+VERSION: Final = VersionForm(Classification.SUPPORTED.value)
+OVERRIDE: Final = VersionForm("")
 
 
 def _led_by(classification: str, stages: Stages) -> Stages:

@@ -32,9 +32,9 @@ from restow.cloudprofile.conversions.lifecycle import (
     CLASSIFICATION,
     EXPIRATION,
     LIFECYCLE,
+    OVERRIDE,
+    VERSION,
     Stages,
-    is_override_unavailable,
-    is_unavailable,
     name_of,
     rank_of,
     stages_of,
@@ -78,13 +78,13 @@ def with_displaced(graph: Graph, old: Object, new: Object) -> Object:
     """
     kind = graph.kind(GROUP, new["kind"])
     before, records = versions_by_key(spec_of(old)), section(dict(old), kind.stash_key, _SECTION)
-    leads = "" if new["kind"] == NAMESPACED_CLOUD_PROFILE else Classification.SUPPORTED.value
+    form = OVERRIDE if new["kind"] == NAMESPACED_CLOUD_PROFILE else VERSION
     lifecycles: dict[VersionKey, Stages] = {}
     kept: dict[str, Any] = {}
     for key, version in versions_by_key(spec_of(new)).items():
         was, becomes = stages_of(before.get(key, {}).get(LIFECYCLE)), stages_of(version.get(LIFECYCLE))
         place = _place(key)
-        lifecycle, displaced = _divided(was, becomes, _recorded(records.get(place), was), leads)
+        lifecycle, displaced = _divided(was, becomes, _recorded(records.get(place), was), form.unnamed)
         if lifecycle != becomes:
             lifecycles[key] = lifecycle
         if displaced:
@@ -144,20 +144,20 @@ def with_unseen(old: Object, new: Object, now: datetime) -> tuple[Object, tuple[
 def _staying(old: Object, after: Object, now: datetime) -> Iterator[VersionKey]:
     status = old.get("status") or {}
     is_override = old.get("kind") == NAMESPACED_CLOUD_PROFILE
-    hides = is_override_unavailable if is_override else is_unavailable
+    form = OVERRIDE if is_override else VERSION
     whole = versions_by_key(status.get("cloudProfileSpec") or {}) if is_override else versions_by_key(spec_of(old))
     says = {key: each.get("classification") for key, each in versions_by_key(status).items()}
     kept, images = versions_by_key(after), by_name(machine_images(after))
     for key, version in versions_by_key(spec_of(old)).items():
-        if key in kept or key not in whole or not is_unavailable(whole[key], ABSENT):
+        if key in kept or key not in whole or not VERSION.hides(whole[key], ABSENT):
             continue
-        if not hides(version, Classification.UNAVAILABLE):
+        if not form.hides(version, Classification.UNAVAILABLE):
             continue
         classification = classification_or_none(whole[key], now)
         if key[0] and key[0] not in images:
             stays = classification is not None and classification.is_active
         else:
-            stays = classification is not Classification.EXPIRED or hides(version, says.get(key, ABSENT))
+            stays = classification is not Classification.EXPIRED or form.hides(version, says.get(key, ABSENT))
         if stays:
             yield key
 

@@ -48,8 +48,7 @@ def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, n
     if contradictions:
         return DefaultedShoot(dict(shoot), contradictions)
     named = _with_kind(shoot)
-    reference = profile_of(named)
-    offer = profiles.offer(reference) if reference else None
+    offer = profiles.offer_to(named)
     return DefaultedShoot(named) if offer is None else default_shoot(named, old, offer, now)
 
 
@@ -70,10 +69,9 @@ def shoot_findings(
     """
     if found := reference_findings(shoot):
         return found
-    reference = profile_of(shoot)
-    offer = profiles.offer(reference) if reference else None
+    offer = profiles.offer_to(shoot)
     if offer is None:
-        return (invalid("spec.cloudProfile", f"{reference} not found"),)
+        return (invalid("spec.cloudProfile", f"{profile_of(shoot)} not found"),)
     if old is not None and (found := transition_findings(old, shoot, profiles)):
         return found
     wrong = (*window_findings(shoot, old), *skew_findings(shoot, old), *_strategy_findings(shoot, old))

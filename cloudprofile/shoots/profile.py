@@ -60,6 +60,11 @@ class ShootProfiles:
             return (profile.get("status") or {}).get("cloudProfileSpec") or {}
         return spec_of(profile)
 
+    def offer_to(self, shoot: Object) -> Object | None:
+        """Return the CloudProfile spec that applies to a Shoot, None if it names no profile, or none that exists."""
+        reference = profile_of(shoot)
+        return self.offer(reference) if reference else None
+
     def root(self, reference: ProfileReference) -> str | None:
         """Return the name of the CloudProfile at the root of a profile.
 

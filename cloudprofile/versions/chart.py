@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from restow.cloudprofile.objects import expirable_versions, placed_versions
+from restow.cloudprofile.objects import placed_versions
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, next_transition, stages
 
 _MARGIN = timedelta(days=30)
@@ -52,7 +51,7 @@ class ChartRow:
 
 def window_of(spec: Mapping[str, Any], now: datetime) -> ChartWindow:
     """Return the window from a month before to a month after ``now`` and all starts of stages."""
-    starts = [stage.start for version in expirable_versions(spec) for stage in stages(version) if stage.start]
+    starts = [stage.start for _, _, version in placed_versions(spec) for stage in stages(version) if stage.start]
     times = [at.astimezone(UTC) for at in (*starts, now)]
     return ChartWindow(min(times) - _MARGIN, max(times) + _MARGIN)
 
@@ -82,15 +81,13 @@ _LABELS, _PLOT, _RIGHT = 210, 760, 28  # widths, in pixels
 _ROW, _BAR, _HEAD, _FOOT = 22, 14, 64, 44  # heights
 _MONTHS_OF_TICKS: Final = (1, 2, 3, 6, 12, 24, 60, 120)
 _MOST_TICKS: Final = 14
-_COLOURS: Final[Mapping[Classification, str]] = MappingProxyType(
-    {
-        Classification.UNAVAILABLE: "none",
-        Classification.PREVIEW: "#6ea8fe",
-        Classification.SUPPORTED: "#2f9e5b",
-        Classification.DEPRECATED: "#e8a33d",
-        Classification.EXPIRED: "#c2505b",
-    }
-)
+_COLOURS: Final[Mapping[Classification, str]] = {
+    Classification.UNAVAILABLE: "none",
+    Classification.PREVIEW: "#6ea8fe",
+    Classification.SUPPORTED: "#2f9e5b",
+    Classification.DEPRECATED: "#e8a33d",
+    Classification.EXPIRED: "#c2505b",
+}
 _STYLE: Final = """
   text { font: 12px system-ui, sans-serif; fill: #24292f }
   .group { font-weight: 600 } .small { font-size: 11px; fill: #57606a }
@@ -183,15 +180,13 @@ def _legend(bottom: int) -> Iterator[str]:
 
 
 #: One character for each classification, for output without colours.
-LETTERS: Final[Mapping[Classification, str]] = MappingProxyType(
-    {
-        Classification.UNAVAILABLE: "·",
-        Classification.PREVIEW: "p",
-        Classification.SUPPORTED: "S",
-        Classification.DEPRECATED: "d",
-        Classification.EXPIRED: "x",
-    }
-)
+LETTERS: Final[Mapping[Classification, str]] = {
+    Classification.UNAVAILABLE: "·",
+    Classification.PREVIEW: "p",
+    Classification.SUPPORTED: "S",
+    Classification.DEPRECATED: "d",
+    Classification.EXPIRED: "x",
+}
 
 
 def text_chart(
@@ -202,20 +197,14 @@ def text_chart(
     A stretch has the version's classification at its start, so that a change is never shown early; the stretch of
     ``now`` has the present classification. The group is empty if it is the same as in the row before.
     """
-    present = min(width - 1, max(0, int(window.share(now) * width)))
+    times = [window.start + (window.end - window.start) * index / width for index in range(width)]
+    times[min(width - 1, max(0, int(window.share(now) * width)))] = now
     group = None
     for row in rows:
-        columns = tuple(_at(row.segments, window, now, index, present, width) for index in range(width))
+        columns = tuple(_classification_in(row.segments, at) for at in times)
         yield ("" if row.group == group else row.group, row.version, columns)
         group = row.group
 
 
-def _at(
-    segments: Sequence[ChartSegment], window: ChartWindow, now: datetime, index: int, present: int, width: int
-) -> Classification:
-    span = window.end - window.start
-    at = now if index == present else window.start + span * index / width
-    for segment in segments:
-        if at < segment.end:
-            return segment.classification
-    return segments[-1].classification
+def _classification_in(segments: Sequence[ChartSegment], at: datetime) -> Classification:
+    return next((segment for segment in segments if at < segment.end), segments[-1]).classification

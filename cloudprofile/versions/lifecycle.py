@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from restow.cloudprofile.objects import Object, expirable_versions, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.objects import Object, image_versions, kubernetes_versions, machine_images, placed_versions
 from restow.cloudprofile.versions import semver
 from restow.cloudprofile.versions.semver import SemanticVersion
 
@@ -206,7 +206,7 @@ def past_instants(versions: Iterable[Object], now: datetime) -> list[datetime]:
 
 def next_transition_of(spec: Mapping[str, Any], now: datetime) -> datetime | None:
     """Return the time of the next change of classification of a version of a spec; None if there is none."""
-    transitions = (next_transition(version, now) for version in expirable_versions(spec))
+    transitions = (next_transition(version, now) for _, _, version in placed_versions(spec))
     return min((at for at in transitions if at), default=None)
 
 

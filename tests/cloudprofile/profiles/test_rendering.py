@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from restow.cloudprofile.capabilities import architectures_of, defaulted, definitions_of, in_form_of, synchronise
-from restow.cloudprofile.objects import by_name, expirable_versions, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.capabilities import architectures_of, defaulted, definitions_of, in_form_of, in_step
+from restow.cloudprofile.objects import by_name, image_versions, kubernetes_versions, machine_images, placed_versions
 from restow.cloudprofile.profiles.rendering import render
 from tests.cloudprofile.strategies import profile_specs, project_specs
 
@@ -57,8 +57,8 @@ def test_nothing_is_changed_in_place(parent: dict[str, Any], project: dict[str, 
     before = copy.deepcopy((parent, project))
     rendered = render(parent, project)
     defaulted(rendered)
-    synchronise(parent)
-    synchronise(rendered, parent)
+    in_step(parent, None)
+    in_step(rendered, parent)
     assert (parent, project) == before
 
 
@@ -83,7 +83,7 @@ def test_defaults_are_complete_and_settle(spec: dict[str, Any]) -> None:
     """A profile would be refused for missing defaults of Gardener, or would change each time they are filled in."""
     filled = defaulted(spec)
     assert defaulted(filled) == filled
-    assert len(list(expirable_versions(filled))) == len(list(expirable_versions(spec)))
+    assert len(list(placed_versions(filled))) == len(list(placed_versions(spec)))
     for image in machine_images(filled):
         assert image["updateStrategy"]
         for version in image_versions(image):
@@ -176,12 +176,12 @@ def test_capabilities_come_and_go_with_their_definitions() -> None:
         "machineTypes": [{"name": "t", "architecture": "arm64"}, {"name": "u"}],
     }
     defined = {**plain, "machineCapabilities": [{"name": "architecture", "values": ["amd64", "arm64"]}]}
-    told = synchronise(defined, plain)
+    told = in_step(defined, plain)
     flavors = [version["capabilityFlavors"] for version in told["machineImages"][0]["versions"]]
     assert flavors == [[{"architecture": ["arm64"]}], [{"architecture": ["amd64"]}]]
     assert [item["capabilities"]["architecture"] for item in told["machineTypes"]] == [["arm64"], ["amd64"]]
     undefined = {key: value for key, value in told.items() if key != "machineCapabilities"}
-    bare = synchronise(undefined, told)
+    bare = in_step(undefined, told)
     assert [version["architectures"] for version in bare["machineImages"][0]["versions"]] == [["arm64"], ["amd64"]]
     assert not any("capabilityFlavors" in version for version in bare["machineImages"][0]["versions"])
     assert bare["machineTypes"] == [{"name": "t", "architecture": "arm64"}, {"name": "u", "architecture": "amd64"}]
@@ -201,6 +201,6 @@ def test_one_architecture_needs_no_telling_apart() -> None:
         "machineImages": [{"name": "a", "versions": [{"version": "1.0"}]}],
         "machineTypes": [{"name": "t"}],
     }
-    told = synchronise(single)
+    told = in_step(single, None)
     assert told["machineTypes"] == [{"name": "t", "architecture": "arm64"}]
     assert told["machineImages"][0]["versions"] == [{"version": "1.0", "architectures": ["arm64"]}]

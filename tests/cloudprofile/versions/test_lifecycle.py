@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from restow.cloudprofile.objects import expirable_versions
+from restow.cloudprofile.objects import placed_versions
 from restow.cloudprofile.versions.lifecycle import (
     Classification,
     InvalidTime,
@@ -48,7 +48,7 @@ def test_nothing_changes_before_the_next_transition_and_something_at_it(
 @given(spec=profile_specs, now=moments)
 def test_a_profile_changes_when_the_first_of_its_versions_does(spec: dict[str, Any], now: datetime) -> None:
     """The status of one version would be stale until another version changes."""
-    times = [at for version in expirable_versions(spec) if (at := next_transition(version, now))]
+    times = [at for _, _, version in placed_versions(spec) if (at := next_transition(version, now))]
     assert next_transition_of(spec, now) == min(times, default=None)
     if times:
         assert status_of(spec, min(times)) != status_of(spec, now)
