@@ -33,10 +33,13 @@ def definitions_of(spec: Object) -> dict[str, list[str]]:
     return {definition.get("name") or "": list(definition.get("values") or ()) for definition in definitions}
 
 
-def flavor_architectures(version: Object) -> list[str]:
-    """Return the architectures that the flavors of an image version name, each once."""
-    flavors = version.get("capabilityFlavors") or ()
-    return list(dict.fromkeys(value for flavor in flavors for value in flavor.get(ARCHITECTURE) or ()))
+def flavor_architectures(version: Object, defined: Sequence[str] = ()) -> list[str]:
+    """Return the architectures that the flavors of an image version name, each once.
+
+    A flavor that names none has all that are ``defined``, and so has a version without flavors.
+    """
+    flavors: Sequence[Object] = version.get("capabilityFlavors") or ({},)
+    return list(dict.fromkeys(value for flavor in flavors for value in flavor.get(ARCHITECTURE) or defined))
 
 
 def architecture_of(machine_type: Object, definitions: Definitions) -> str:
@@ -51,19 +54,10 @@ def _architecture_of(machine_type: Object, definitions: Definitions) -> str:
 
 
 def architectures_of(version: Object, definitions: Definitions) -> list[str]:
-    """Return the architectures of an image version: its field, else its flavors', else those defined, else amd64.
-
-    A flavor that names no architecture has all that are defined.
-    """
+    """Return the architectures of an image version: its field, else its flavors', else those defined, else amd64."""
     if named := version.get("architectures"):
         return list(named)
-    return _of_flavors(version, definitions) or [AMD64]
-
-
-def _of_flavors(version: Object, definitions: Definitions) -> list[str]:
-    defined = definitions.get(ARCHITECTURE) or ()
-    flavors: Sequence[Object] = version.get("capabilityFlavors") or ({},)
-    return list(dict.fromkeys(value for flavor in flavors for value in flavor.get(ARCHITECTURE) or defined))
+    return flavor_architectures(version, definitions.get(ARCHITECTURE) or ()) or [AMD64]
 
 
 def fill_architectures(spec: Object) -> dict[str, Any]:
@@ -99,7 +93,8 @@ def in_step(spec: Object, old_spec: Object | None) -> dict[str, Any]:
     had_definitions = definitions if old_spec is None else definitions_of(old_spec)
     if not definitions:
         return _with_parts(spec, _bare_version, _bare_machine_type) if had_definitions else dict(spec)
-    if len(definitions.get(ARCHITECTURE) or ()) > 1:
+    defined = definitions.get(ARCHITECTURE) or ()
+    if len(defined) > 1:
         spec = _with_parts(
             spec,
             lambda version: version if had_definitions else _with_new_flavors(version),
@@ -107,10 +102,8 @@ def in_step(spec: Object, old_spec: Object | None) -> dict[str, Any]:
         )
     return _with_parts(
         spec,
-        lambda version: _filled(version, {"architectures": _defined(_of_flavors(version, definitions), definitions)}),
-        lambda machine_type: _filled(
-            machine_type, {ARCHITECTURE: "".join(_defined([_architecture_of(machine_type, definitions)], definitions))}
-        ),
+        lambda version: _named(version, "architectures", flavor_architectures(version, defined), defined),
+        lambda machine_type: _named(machine_type, ARCHITECTURE, _architecture_of(machine_type, definitions), defined),
     )
 
 
@@ -118,9 +111,10 @@ def _with_new_flavors(version: Object) -> Object:
     return version if version.get("capabilityFlavors") else _with_flavors(_filled(version, {"architectures": [AMD64]}))
 
 
-def _defined(architectures: list[str], definitions: Definitions) -> list[str]:
-    """Return architectures, or none if one is undefined, which is an error of the capability that names it."""
-    return architectures if set(architectures) <= set(definitions.get(ARCHITECTURE) or ()) else []
+def _named(item: Object, field: str, value: str | list[str], defined: Sequence[str]) -> Object:
+    """Return an item with its architectures filled in, unless one is undefined: that is its capability's error."""
+    architectures = [value] if isinstance(value, str) else value
+    return _filled(item, {field: value}) if set(architectures) <= set(defined) else item
 
 
 def _with_flavors(version: Object) -> Object:

@@ -83,12 +83,7 @@ class ValidationFinding:
 
 @dataclass(frozen=True, slots=True)
 class ValidationWarning:
-    """One admission warning about an allowed request.
-
-    Attributes:
-        field: the path in the object.
-        detail: the consequence, as a sentence without a full stop.
-    """
+    """One admission warning about an allowed request; ``detail`` is the consequence, without a full stop."""
 
     field: str
     detail: str

@@ -42,6 +42,7 @@ from restow.cloudprofile.objects import (
     PlacedVersion,
     VersionKey,
     placed_versions,
+    version_name,
     versions_by_key,
     with_versions,
 )
@@ -170,22 +171,19 @@ class VersionChange:
 
     Attributes:
         field: the path of the version in the profile.
-        image: the machine image's name; empty for Kubernetes.
-        version: as the profile writes it.
+        key: the version.
         what: the result, ``deprecated, expires 2025-05-15T12:00:00Z`` for instance.
         why: the rule.
     """
 
     field: str
-    image: str
-    version: str
+    key: VersionKey
     what: str
     why: str
 
     def __str__(self) -> str:
         """Return the change as one line."""
-        name = f"{self.image} {self.version}" if self.image else f"Kubernetes {self.version}"
-        return f"{name}: {self.what} ({self.why})"
+        return f"{version_name(self.key)}: {self.what} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ class ManagementResult:
 
     def only(self, spec: Object, kept: Iterable[VersionChange]) -> dict[str, Any]:
         """Return ``spec``, the spec before the changes, with only the changes in ``kept``."""
-        chosen, after = {(change.image, change.version) for change in kept}, versions_by_key(self.spec)
+        chosen, after = {change.key for change in kept}, versions_by_key(self.spec)
         return with_versions(spec, lambda key, version: after[key] if key in chosen else version)
 
 
@@ -254,19 +252,24 @@ def manage(spec: Object, config: VersionManagement, now: datetime) -> Management
         if not (images if image else kubernetes).enabled:
             continue
         items = [_Item(path, version, parse(key[1]), classification_at(version, now)) for key, path, version in listed]
-        verdicts = _judge_image(items, images.expiration_duration) if image else _judge_kubernetes(items, kubernetes)
+        if image:
+            active = [item for item in items if item.classification.is_active]
+            verdicts = _judge_maintained(active, "machine image", images.expiration_duration)
+        else:
+            verdicts = _judge_kubernetes(items, kubernetes)
         for item, verdict in verdicts:
-            changes[image, item.raw["version"]] = _changed(item, image, verdict, now)
+            key = image, item.raw["version"]
+            changes[key] = _changed(item, key, verdict, now)
     ordered = tuple(changes[key][0] for key, _, _ in placed_versions(spec) if key in changes)
     changed = with_versions(spec, lambda key, version: changes[key][1] if key in changes else version)
     return ManagementResult(ordered, changed)
 
 
-def _changed(item: _Item, image: str, verdict: _Reclassification, now: datetime) -> tuple[VersionChange, Object]:
+def _changed(item: _Item, key: VersionKey, verdict: _Reclassification, now: datetime) -> tuple[VersionChange, Object]:
     lifecycle = _lifecycle(item, verdict, now)
     what = _described(item, verdict, lifecycle)
     kept = {name: value for name, value in item.raw.items() if name not in _LIFECYCLE_FIELDS}
-    return VersionChange(item.path, image, item.raw["version"], what, verdict.why), {**kept, "lifecycle": lifecycle}
+    return VersionChange(item.path, key, what, verdict.why), {**kept, "lifecycle": lifecycle}
 
 
 _LIFECYCLE_FIELDS = frozenset({"classification", "expirationDate", "lifecycle"})
@@ -284,10 +287,6 @@ def _judge_kubernetes(
             yield from _judge_maintained(of_line, name, config.expiration_duration_maintained_version)
         else:
             yield from _judge_unmaintained(of_line, name, config.expiration_duration_unmaintained_version)
-
-
-def _judge_image(items: Sequence[_Item], lasting: timedelta) -> Iterator[tuple[_Item, _Reclassification]]:
-    return _judge_maintained([item for item in items if item.classification.is_active], "machine image", lasting)
 
 
 def _judge_maintained(

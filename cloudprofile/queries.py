@@ -103,10 +103,7 @@ async def children_of(cluster: Cluster, parent: str) -> list[Object]:
 
 
 def read_specs(table: Table[NamedObject], parent: str) -> list[Object] | None:
-    """Return the objects of a table with their specs, or None if a row does not show the spec of a child of ``parent``.
-
-    Pure.
-    """
+    """Return the objects of a table with their specs, None if a row does not show the spec of a child of ``parent``."""
     column = table.column(_SPEC_COLUMN)
     found: list[Object] = []
     for row in table.rows or ():

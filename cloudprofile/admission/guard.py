@@ -63,11 +63,6 @@ def subject(request: AdmissionRequest) -> str:
     return qualified_name(request.namespace, name)
 
 
-def is_judged(request: AdmissionRequest) -> bool:
-    """Return whether a request creates or updates a whole object; the steps ignore all other requests."""
-    return request.operation in {"CREATE", "UPDATE"} and not request.sub_resource and request.has_object
-
-
 def answer(
     request: AdmissionRequest, found: Iterable[ValidationFinding], warnings: Iterable[str] = (), *, note: str = ""
 ) -> AdmissionResponse:
@@ -171,7 +166,7 @@ class GuardedStep:
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the step's verdict, or a refusal with the reason."""
-        if not is_judged(request):
+        if request.operation not in {"CREATE", "UPDATE"} or request.sub_resource or not request.has_object:
             return ALLOWED
         if (request.kind.group, request.kind.kind, request.kind.version) != (GROUP, self._kind, self._version):
             return AdmissionResponse(

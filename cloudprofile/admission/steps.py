@@ -76,7 +76,6 @@ class ValidateCloudProfile(_ValidateProfile):
     """A step that judges CloudProfiles."""
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the verdict."""
         new, old = request.object or {}, request.old_object
         children: list[Object] = []
         shoots: list[Object] = []
@@ -95,7 +94,6 @@ class ValidateNamespacedCloudProfile(_ValidateProfile):
     """A step that judges NamespacedCloudProfiles, and checks that their author holds the custom verbs for a change."""
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the verdict."""
         new, old = request.object or {}, request.old_object
         for verb in needed_verbs(new, old):
             held = await review_verb(self.cluster, request, verb)
@@ -135,7 +133,6 @@ class WarnOldClient:
     graph: Graph
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the warnings."""
         new, old = request.object or {}, request.old_object
         if old is None:
             return ALLOWED
@@ -153,7 +150,6 @@ class RestoreHidden:
     now: Callable[[], datetime]
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the patch."""
         asked = request.request_kind or request.kind
         if request.old_object is None or asked == request.kind:
             return ALLOWED
@@ -177,7 +173,6 @@ class CompleteShoot:
     now: Callable[[], datetime]
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the patch."""
         shoot, old = _placed(request, request.object or {}), request.old_object
         if is_deleting(shoot):
             return ALLOWED
@@ -210,7 +205,6 @@ class ValidateShoot:
     now: Callable[[], datetime]
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the verdict."""
         shoot, old = _placed(request, request.object or {}), request.old_object
         if is_deleting(shoot):
             return ALLOWED

@@ -141,14 +141,7 @@ def again_if_changed(resource: Resource, reconcile: Reconcile) -> Reconcile:
 
 @dataclass(frozen=True)
 class EventRecorder:
-    """A writer of Events that writes each once.
-
-    Args:
-        cluster: the API server.
-        controller: the reporting controller, a qualified name.
-        instance: this process.
-        clock: its ``now`` gives the times of Events.
-    """
+    """A writer of Events that writes each once; ``controller`` and ``instance`` are who reports them."""
 
     cluster: Cluster
     controller: str
@@ -196,14 +189,7 @@ _OF_A_VERSION = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class _Reconciler:
-    """A reconciler of one kind of object.
-
-    Attributes:
-        informer: the informer, for reads and writes.
-        index: the informer's index.
-        recorder: writes Events.
-        now: returns the time.
-    """
+    """A reconciler of one kind of object."""
 
     informer: Cluster
     index: ProfileIndex
@@ -212,11 +198,7 @@ class _Reconciler:
 
     def again(self, at: datetime | None) -> ReconcileResult:
         """Return the result that asks for the next reconcile at a time, None for never."""
-        return (
-            ReconcileResult()
-            if at is None
-            else ReconcileResult(requeue_after=max(0.0, (at - self.now()).total_seconds()))
-        )
+        return ReconcileResult(None if at is None else max(0.0, (at - self.now()).total_seconds()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +306,7 @@ class ManagedVersions(_Reconciler):
                 _report(key, "changed", applied)
         else:
             # The dates move with the clock; two proposals are equal if the same versions change for the same reasons.
-            meaning = tuple((change.field, change.version, change.why) for change in managed.changes)
+            meaning = tuple((change.field, change.key, change.why) for change in managed.changes)
             event = _event("VersionManagementProposed", managed)
             if await self.recorder.record(event, CLOUD_PROFILE, profile, key, meaning):
                 _report(key, "proposed", managed)
@@ -349,7 +331,7 @@ class ManagedVersions(_Reconciler):
         self.refused(key, len(refused))
         told = "; ".join(f"{change}: {why}" for change, why in refused.items())
         event = ObjectEvent("Warning", "VersionManagementRefused", f"These versions are left alone: {told}")
-        meaning = tuple((change.field, change.version, why) for change, why in refused.items())
+        meaning = tuple((change.field, change.key, why) for change, why in refused.items())
         if await self.recorder.record(event, CLOUD_PROFILE, profile, key, meaning):
             _log.warning("CloudProfile %s: %d changes are refused; see its events", key, len(refused))
         kept = tuple(change for change in managed.changes if change not in refused)

@@ -66,16 +66,6 @@ _NAME: Final = "spec.cloudProfileName"
 _REFERENCE: Final = "spec.cloudProfile"
 
 
-def profile_reference() -> list[rules.Rule]:
-    """Return the rules of a Shoot's profile."""
-    return [
-        rules.pair((_NAME, _REFERENCE), _REFERENCE, up=_to_reference, down=_to_both, loses="up"),
-        rules.waive(hub=_REFERENCE, acknowledge="a validation rule of v1beta1 requires one of the two fields"),
-        # The schema of v1beta2 refuses the field of v1beta1 with a message; dropping it before would hide the mistake.
-        rules.stash(hub=_NAME),
-    ]
-
-
 def _to_reference(fields: Mapping[str, Any]) -> Any:
     reference, name = fields.get(_REFERENCE, ABSENT), fields.get(_NAME)
     if not isinstance(name, str) or not name:
@@ -118,7 +108,12 @@ def _namespaced_rules() -> list[rules.Rule]:
 
 @_shoot.spoke(OLD)
 def _shoot_rules() -> list[rules.Rule]:
-    return profile_reference()
+    return [
+        rules.pair((_NAME, _REFERENCE), _REFERENCE, up=_to_reference, down=_to_both, loses="up"),
+        rules.waive(hub=_REFERENCE, acknowledge="a validation rule of v1beta1 requires one of the two fields"),
+        # The schema of v1beta2 refuses the field of v1beta1 with a message; dropping it before would hide the mistake.
+        rules.stash(hub=_NAME),
+    ]
 
 
 def graph(crds: Iterable[Crd] = ()) -> Graph:

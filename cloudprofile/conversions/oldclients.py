@@ -24,7 +24,7 @@ classification that had no effect.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -172,18 +172,15 @@ def _with_versions(spec: Object, before: Object, stay: Collection[VersionKey]) -
         listed = _merged(kubernetes_versions(spec), kubernetes_versions(before), versions, "version")
         changed["kubernetes"] = {**(spec.get("kubernetes") or {}), "versions": listed}
     if of_image:
-        gone = {name: {**each, "versions": []} for name, each in by_name(machine_images(before)).items()}
-        images = _merged(machine_images(spec), list(gone.values()), of_image, "name")
         sources = by_name(machine_images(before))
-        changed["machineImages"] = [_with_image_versions(image, sources, of_image) for image in images]
+        bare = [{**image, "versions": []} for image in sources.values()]
+        images = _merged(machine_images(spec), bare, of_image, "name")
+        for index, image in enumerate(images):
+            if (name := image.get("name") or "") in of_image:
+                listed = _merged(image_versions(image), image_versions(sources[name]), of_image[name], "version")
+                images[index] = {**image, "versions": listed}
+        changed["machineImages"] = images
     return changed
-
-
-def _with_image_versions(image: Object, sources: Mapping[str, Object], stay: Mapping[str, Collection[str]]) -> Object:
-    name = image.get("name") or ""
-    if name not in stay:
-        return image
-    return {**image, "versions": _merged(image_versions(image), image_versions(sources[name]), stay[name], "version")}
 
 
 def _merged(items: Sequence[Object], before: Sequence[Object], stay: Collection[str], key: str) -> list[Any]:

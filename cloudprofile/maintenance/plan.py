@@ -302,16 +302,13 @@ def _fitting_image(pool: Object, offer: Object, control_plane: str) -> Object:
     worker = json.dumps(pool.get("name") or "")
     if machine_type and find_machine_type(offer, machine_type) is None:
         raise NotOffered(f"machine type {json.dumps(machine_type)} of worker {worker} does not exist in cloudprofile")
-    image = next((item for item in machine_images(offer) if _same_name(item.get("name") or "", used)), None)
+    # Names are equal except for case; an update still requires the exact spelling.
+    named = (item for item in machine_images(offer) if (item.get("name") or "").casefold() == used.casefold())
+    image = next(named, None)
     if image is None:
         raise NotOffered(f"machine image {json.dumps(used)} of worker {worker} does not exist in cloudprofile")
     kubelet = kubelet_version(pool, control_plane)
     return {**image, "versions": fitting_versions(image, pool, offer, kubelet)}
-
-
-def _same_name(one: str, other: str) -> bool:
-    """Return whether two image names are equal except for case; an update still requires the exact spelling."""
-    return one.casefold() == other.casefold()
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,15 +61,14 @@ def judge(
     if old is not None:
         tolerated &= set(missing_sections(spec_of(old)))
     for remark in validate(profile, old, now, unclassified=unclassified):
-        yield _as_warning(remark) if remark in tolerated else remark
+        if remark in tolerated:
+            yield ValidationWarning(remark.field, f"{remark.detail}: Gardener refuses a profile without it")
+        else:
+            yield remark
     yield from requirements.adding(spec, None if old is None else spec_of(old), now)
     if old is not None and not is_deleting(new):
         yield from requirements.deleting(spec, spec_of(old), now)
         yield from protection.protect(new, old, children, shoots)
-
-
-def _as_warning(remark: Remark) -> ValidationWarning:
-    return ValidationWarning(remark.field, f"{remark.detail}: Gardener refuses a profile without it")
 
 
 @_judged

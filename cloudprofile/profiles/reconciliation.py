@@ -194,8 +194,10 @@ def stage_events(before: Object, after: Object, spec: Object, own: Object, now: 
     for key, version in versions_by_key(spec).items():
         if key in mine and key in known and known[key] != current[key]:
             found += _begun(version_name(key), version, Classification(known[key]), now)
-    notes = found if len(found) <= _MOST_EVENTS else [*found[: _MOST_EVENTS - 1], _rest(len(found))]
-    return tuple(ObjectEvent("Normal", "StageStarted", note) for note in notes)
+    if len(found) > _MOST_EVENTS:
+        left_out = len(found) - _MOST_EVENTS + 1
+        found[-left_out:] = [f"{left_out} more stages started: see the classifications in the status"]
+    return tuple(ObjectEvent("Normal", "StageStarted", note) for note in found)
 
 
 def _begun(name: str, version: Object, known: Classification, now: datetime) -> Iterator[str]:
@@ -205,10 +207,6 @@ def _begun(name: str, version: Object, known: Classification, now: datetime) -> 
             continue
         if active(listed, stage.start) == stage.classification:
             yield f"{name}: the stage {stage.classification} started at {_written(stage.start)}"
-
-
-def _rest(count: int) -> str:
-    return f"{count - _MOST_EVENTS + 1} more stages started: see the classifications in the status"
 
 
 def _classifications(part: Object) -> dict[VersionKey, str]:

@@ -17,7 +17,7 @@ restored. Time alone is the cause if the same stages met the requirement at an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 
 from restow.cloudprofile.findings import Remark, ValidationWarning, forbidden
@@ -101,29 +101,24 @@ def _in_order(
                 f"preview version {number} must be the latest patch version of its minor version, and there is "
                 f"{other_number}"
             )
-            broken = _is_preview_below
+            preview, passing, by = version, other, _AVAILABLE
         elif classification is Classification.SUPPORTED and other_number < number:
             sentence = (
                 f"supported version {number} must be lower than all preview versions, and {other_number} is one"
                 f"{'' if is_of_minor else ', of another minor version'}"
             )
-            broken = _is_supported_above
+            preview, passing, by = other, version, {Classification.SUPPORTED}
         else:
             continue
-        if broken(version, other, now):
-            grew_old = created and not all(broken(version, other, at) for at in past_instants([version, other], now))
+        if _is_passed(preview, passing, by, now):
+            instants = past_instants([version, other], now)
+            grew_old = created and not all(_is_passed(preview, passing, by, at) for at in instants)
             yield ValidationWarning(path, sentence) if grew_old or not is_of_minor else forbidden(path, sentence)
 
 
-def _is_preview_below(version: Object, other: Object, at: datetime) -> bool:
-    return classification_or_none(version, at) is Classification.PREVIEW and classification_or_none(other, at) not in {
-        None,
-        Classification.UNAVAILABLE,
-    }
+_AVAILABLE = set(Classification) - {Classification.UNAVAILABLE}
 
 
-def _is_supported_above(version: Object, other: Object, at: datetime) -> bool:
-    return (
-        classification_or_none(version, at) is Classification.SUPPORTED
-        and classification_or_none(other, at) is Classification.PREVIEW
-    )
+def _is_passed(preview: Object, other: Object, by: Container[Classification | None], at: datetime) -> bool:
+    """Return whether a version is a preview, and a higher one has one of the classifications ``by``."""
+    return classification_or_none(preview, at) is Classification.PREVIEW and classification_or_none(other, at) in by

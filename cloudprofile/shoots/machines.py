@@ -58,10 +58,7 @@ def find_machine_type(spec: Object, name: str | None) -> Object | None:
 
 
 def find_image_version(spec: Object, name: str | None, version: str | None) -> Object | None:
-    """Return a version of a machine image in a CloudProfile's spec; both names have to match exactly.
-
-    None if absent.
-    """
+    """Return a version of a machine image in a CloudProfile's spec, None if none has exactly these names."""
     images = (image for image in machine_images(spec) if image.get("name") == name)
     versions = (item for image in images for item in image_versions(image))
     return next((item for item in versions if item.get("version") == version), None)
@@ -342,14 +339,10 @@ def machine_type_finding(
     definitions = definitions_of(offer)
 
     def faults(machine_type: Object) -> list[str]:
-        return [
-            *_usability(machine_type, worker, region, "unavailableMachineTypes"),
-            *(
-                []
-                if architecture_of(machine_type, definitions) == architecture
-                else [f"does not support CPU architecture {json.dumps(architecture)}"]
-            ),
-        ]
+        wrong = list(_usability(machine_type, worker, region, "unavailableMachineTypes"))
+        if architecture_of(machine_type, definitions) != architecture:
+            wrong.append(f"does not support CPU architecture {json.dumps(architecture)}")
+        return wrong
 
     return _unusable(f"{path}.machine.type", "machine type", wanted, offer.get("machineTypes") or (), faults)
 

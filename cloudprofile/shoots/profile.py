@@ -43,11 +43,7 @@ from restow.cloudprofile.versions.semver import InvalidVersion, parse
 
 @dataclass(frozen=True, slots=True)
 class ShootProfiles:
-    """The profiles that Shoots can refer to.
-
-    Attributes:
-        objects: CloudProfiles and NamespacedCloudProfiles.
-    """
+    """The CloudProfiles and NamespacedCloudProfiles that Shoots can refer to."""
 
     objects: Mapping[ProfileReference, Object]
 

@@ -82,13 +82,7 @@ def kubernetes_findings(
 ) -> tuple[ValidationFinding, ...]:
     """Return why a control plane or worker pool may not be on a Kubernetes version.
 
-    Args:
-        versions: those of the profile.
-        version: the requested one.
-        before: the previous one, empty if there was none; a new worker pool has that of its control plane.
-        now: the time for which versions are classified.
-        path: of the version in the Shoot.
-        is_new: whether the Shoot or worker pool is being created.
+    ``before`` is the previous one, empty if there was none; a new worker pool has that of its control plane.
     """
     if version == before:
         return ()
@@ -163,9 +157,8 @@ def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> t
     before = _parsed(old, path) if old else None
     if isinstance(version, ValidationFinding):
         return (version,)
-    if before is None or isinstance(
-        before, ValidationFinding
-    ):  # an unreadable old version must not block its own correction
+    # An unreadable old version must not block its own correction.
+    if before is None or isinstance(before, ValidationFinding):
         return ()
     if version < before:
         fault = "downgrade is not supported"

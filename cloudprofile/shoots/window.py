@@ -54,10 +54,8 @@ class MaintenanceWindow:
 
     def contains(self, now: datetime) -> bool:
         """Return whether a time is inside the window."""
-        second = _second_of_day(now)
-        if self.end < self.begin:
-            return second >= self.begin or second <= self.end
-        return self.begin <= second <= self.end
+        seconds = int((now - self.last_start(now)).total_seconds())
+        return seconds <= self.duration.total_seconds()
 
     def next_start(self, now: datetime) -> datetime:
         """Return when the window next begins, in UTC, always later than ``now``."""
@@ -83,11 +81,6 @@ def _seconds(text: str) -> int:
     if not _WESTERNMOST <= offset <= _EASTERNMOST:
         raise InvalidWindow(f"{text!r} has an offset from UTC that does not exist: it must be -1200 to +1400")
     return (hours * 3600 + minutes * 60 + seconds - offset) % _DAY
-
-
-def _second_of_day(now: datetime) -> int:
-    at = now.astimezone(UTC)
-    return at.hour * 3600 + at.minute * 60 + at.second
 
 
 def window_of(shoot: Object) -> MaintenanceWindow:

@@ -72,20 +72,20 @@ def validate(
     """
     spec, before = spec_of(profile), spec_of(old or {})
     definitions = definitions_of(spec)
-    yield from metadata(profile, namespaced=False)
+    yield from _metadata(profile, namespaced=False)
     yield from missing_sections(spec)
-    yield from machine_capabilities(spec.get("machineCapabilities") or (), "spec.machineCapabilities")
+    yield from _machine_capabilities(spec.get("machineCapabilities") or (), "spec.machineCapabilities")
     yield from kubernetes(kubernetes_versions(spec), "spec.kubernetes.versions", now)
     yield from complete_images(machine_images(spec), definitions, "spec.machineImages")
     yield from complete_machine_types(spec.get("machineTypes") or (), definitions, "spec.machineTypes")
     yield from volume_types_in(spec.get("volumeTypes") or (), "spec.volumeTypes")
-    yield from regions(spec.get("regions") or (), "spec.regions")
+    yield from _regions(spec.get("regions") or (), "spec.regions")
     yield from bastion(spec, "spec.bastion", now, created=old is None)
-    yield from limits(spec.get("limits"), "spec.limits")
-    yield from label_selector(spec.get("seedSelector"), "spec.seedSelector")
-    yield from ca_bundle(spec.get("caBundle"), "spec.caBundle")
+    yield from _limits(spec.get("limits"), "spec.limits")
+    yield from _label_selector(spec.get("seedSelector"), "spec.seedSelector")
+    yield from _ca_bundle(spec.get("caBundle"), "spec.caBundle")
     yield from supported_once(spec, "spec", now, before=before, unclassified=unclassified)
-    yield from limits_not_lowered(spec.get("limits"), before.get("limits"), "spec.limits")
+    yield from _limits_not_lowered(spec.get("limits"), before.get("limits"), "spec.limits")
     yield from turned_unavailable(spec, before, "spec", now)
 
 
@@ -101,7 +101,7 @@ def validate_namespaced(profile: Object, old: Object | None) -> Iterator[Validat
     parent = spec_of(old or {}).get("parent")
     if parent and spec.get("parent") != parent:
         yield invalid("spec.parent", "field is immutable")
-    yield from metadata(profile, namespaced=True)
+    yield from _metadata(profile, namespaced=True)
     yield from _parent(spec.get("parent") or {}, "spec.parent")
     versions = kubernetes_versions(spec)
     for index, version in enumerate(versions):
@@ -114,8 +114,8 @@ def validate_namespaced(profile: Object, old: Object | None) -> Iterator[Validat
     yield from images_in(machine_images(spec), {}, "spec.machineImages")
     yield from volume_types_in(spec.get("volumeTypes") or (), "spec.volumeTypes")
     yield from machine_types_in(spec.get("machineTypes") or (), {}, "spec.machineTypes")
-    yield from ca_bundle(spec.get("caBundle"), "spec.caBundle")
-    yield from limits(spec.get("limits"), "spec.limits")
+    yield from _ca_bundle(spec.get("caBundle"), "spec.caBundle")
+    yield from _limits(spec.get("limits"), "spec.limits")
 
 
 def _parent(parent: Object, path: str) -> Iterator[ValidationFinding]:
@@ -144,8 +144,7 @@ _RESERVED_PREFIX = "gardener-"
 _NEED_VALUES, _NEED_NO_VALUES = ("In", "NotIn"), ("Exists", "DoesNotExist")
 
 
-def metadata(obj: Object, *, namespaced: bool) -> Iterator[ValidationFinding]:
-    """Validate an object's name, and that a namespaced one has a namespace."""
+def _metadata(obj: Object, *, namespaced: bool) -> Iterator[ValidationFinding]:
     given = obj.get("metadata") or {}
     if not (name := given.get("name") or ""):
         yield required("metadata.name", "name or generateName is required")
@@ -155,8 +154,7 @@ def metadata(obj: Object, *, namespaced: bool) -> Iterator[ValidationFinding]:
         yield required("metadata.namespace", "must provide a namespace")
 
 
-def regions(given: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
-    """Validate the regions and their zones."""
+def _regions(given: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     names: set[str] = set()
     for index, region in enumerate(given):
         below = f"{path}[{index}]"
@@ -184,8 +182,7 @@ def _labels(labels: Mapping[str, str], path: str) -> Iterator[ValidationFinding]
             yield invalid(path, f"the value of label {key!r} {fault}")
 
 
-def machine_capabilities(definitions: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
-    """Validate the capabilities that a CloudProfile defines."""
+def _machine_capabilities(definitions: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     if not definitions:
         return
     names = [definition.get("name") or "" for definition in definitions]
@@ -217,22 +214,20 @@ def _capability(name: str, values: Sequence[str], path: str) -> Iterator[Validat
             yield invalid(below, f"allowed architectures are: {', '.join(ARCHITECTURES)}", value)
 
 
-def limits(given: Object | None, path: str) -> Iterator[ValidationFinding]:
-    """Validate the limits."""
+def _limits(given: Object | None, path: str) -> Iterator[ValidationFinding]:
     maximum = (given or {}).get("maxNodesTotal")
     if maximum is not None and maximum <= 0:
         yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal must be greater than 0", maximum)
 
 
-def limits_not_lowered(new: Object | None, old: Object | None, path: str) -> Iterator[ValidationFinding]:
+def _limits_not_lowered(new: Object | None, old: Object | None, path: str) -> Iterator[ValidationFinding]:
     """Check new limits against the old ones: they may be set, removed and raised, never lowered."""
     after, before = (new or {}).get("maxNodesTotal"), (old or {}).get("maxNodesTotal")
     if after is not None and before is not None and after < before:
         yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal cannot be decreased", after)
 
 
-def label_selector(selector: Object | None, path: str) -> Iterator[ValidationFinding]:
-    """Validate a label selector."""
+def _label_selector(selector: Object | None, path: str) -> Iterator[ValidationFinding]:
     given = selector or {}
     yield from _labels(given.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, expression in enumerate(given.get("matchExpressions") or ()):
@@ -251,7 +246,7 @@ def label_selector(selector: Object | None, path: str) -> Iterator[ValidationFin
                 yield invalid(f"{below}.values[{place}]", fault, value)
 
 
-def ca_bundle(pem: str | None, path: str) -> Iterator[ValidationFinding]:
+def _ca_bundle(pem: str | None, path: str) -> Iterator[ValidationFinding]:
     """Validate a bundle of certificates; the finding does not quote any of it."""
     if pem is None:
         return

@@ -165,13 +165,11 @@ class VersionRange:
 
     def admits(self, version: SemanticVersion) -> bool:
         """Return whether the version is in the range."""
-        return any(_group_admits(group, version) for group in self.groups)
-
-
-def _group_admits(group: tuple[_Comparison, ...], version: SemanticVersion) -> bool:
-    if version.prerelease and not any(comparison.bound.prerelease for comparison in group):
-        return False
-    return all(comparison.admits(version) for comparison in group)
+        return any(
+            all(comparison.admits(version) for comparison in group)
+            for group in self.groups
+            if not version.prerelease or any(comparison.bound.prerelease for comparison in group)
+        )
 
 
 def parse_range(text: str) -> VersionRange:
@@ -182,11 +180,8 @@ def parse_range(text: str) -> VersionRange:
     """
     if len(text) > _MAX_LENGTH:
         raise InvalidRange(f"a range of versions may have {_MAX_LENGTH} characters at most")
-    return VersionRange(tuple(_parse_group(_spell_out_hyphens(group)) for group in text.split("||")))
-
-
-def _spell_out_hyphens(group: str) -> str:
-    return _HYPHEN.sub(lambda match: f">={match[1]}, <={match[6]}", group)
+    spelled_out = _HYPHEN.sub(lambda match: f">={match[1]}, <={match[6]}", text)
+    return VersionRange(tuple(_parse_group(group) for group in spelled_out.split("||")))
 
 
 def _parse_group(text: str) -> tuple[_Comparison, ...]:

@@ -55,13 +55,7 @@ from restow.cloudprofile.versions.semver import SemanticVersion, parse
 
 @dataclass(frozen=True, slots=True)
 class UpdateCandidate:
-    """A version that a Shoot may move to.
-
-    Attributes:
-        version: for comparison.
-        text: the version as the profile writes it.
-        classification: supported, deprecated or expired.
-    """
+    """A version that a Shoot may move to: supported, deprecated or expired; ``text`` as the profile writes it."""
 
     version: SemanticVersion
     text: str
@@ -75,13 +69,7 @@ class UpdateCandidate:
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """A version of a profile, parsed.
-
-    Attributes:
-        version: for comparison.
-        text: the version as the profile writes it.
-        stages: its lifecycle.
-    """
+    """A version of a profile, parsed; ``text`` as the profile writes it."""
 
     version: SemanticVersion
     text: str
@@ -121,12 +109,7 @@ def highest(choice: Iterable[UpdateCandidate]) -> UpdateCandidate | None:
 
 @dataclass(frozen=True, slots=True)
 class DueUpdate:
-    """An update that is due.
-
-    Attributes:
-        reason: why, in the words of ``status.lastMaintenance``.
-        forced: whether it happens although the owner may have opted out.
-    """
+    """An update that is due, with the reason for ``status.lastMaintenance``; a forced one ignores the owner's wish."""
 
     reason: str
     forced: bool

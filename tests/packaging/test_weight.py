@@ -26,7 +26,7 @@ class Budget(NamedTuple):
 
 
 LINES: Final = {
-    "cloudprofile": Budget(8_470, 8_200),
+    "cloudprofile": Budget(8_200, 8_200),
     "controlplane": Budget(2_720, 2_700),
     "conversion": Budget(36_240, 25_400),
     "crds": Budget(3_290, 2_900),  # 2,100, and 800 for restow diff: crddiff, schemachanges, composites, files

@@ -53,7 +53,7 @@ def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool
         print_data(manifest, "json" if output == "json" else "yaml")
         return
     rows = [
-        {"of": each.image or "Kubernetes", "version": each.version, "becomes": each.what, "why": each.why}
+        {"of": each.key[0] or "Kubernetes", "version": each.key[1], "becomes": each.what, "why": each.why}
         for each in managed.changes
     ]
     if output != "table":

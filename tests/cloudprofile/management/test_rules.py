@@ -182,7 +182,7 @@ def test_a_new_minor_puts_the_oldest_out_of_maintenance() -> None:
         version("1.31.7", DEPRECATED),
     )
     done = manage(spec, ON, NOW)
-    assert {change.version: change.what for change in done.changes} == {
+    assert {change.key[1]: change.what for change in done.changes} == {
         "1.31.9": "deprecated, without expiration",
         "1.31.7": "expires 2025-02-14T12:00:00Z",
     }
@@ -210,7 +210,7 @@ def test_promoting_a_preview_deprecates_the_supported_version() -> None:
 def test_a_preview_does_not_count_as_latest() -> None:
     """A minor version would have no version for new Shoots, with its only trusted one deprecated for a preview."""
     done = manage(kubernetes(version("1.18.1", "preview"), version("1.18.0")), ON, NOW)
-    assert [(change.version, change.what) for change in done.changes] == [("1.18.0", SUPPORTED)]
+    assert [(change.key[1], change.what) for change in done.changes] == [("1.18.0", SUPPORTED)]
 
 
 def test_an_older_patch_is_deprecated_even_if_the_latest_is() -> None:
@@ -227,7 +227,7 @@ def test_expired_and_unavailable_versions_are_left_alone() -> None:
     }
     spec = kubernetes(scheduled, version("1.33.1"), version("1.33.9", SUPPORTED, PAST), version("1.33.0", None, PAST))
     done = manage(spec, ON, NOW)
-    assert [(change.version, change.what) for change in done.changes] == [("1.33.1", SUPPORTED)]
+    assert [(change.key[1], change.what) for change in done.changes] == [("1.33.1", SUPPORTED)]
 
 
 def test_each_image_has_its_own_supported_version() -> None:
@@ -238,7 +238,7 @@ def test_each_image_has_its_own_supported_version() -> None:
         {"name": "c"},
     ]
     done = manage({"machineImages": images}, ON, NOW)
-    assert [(change.image, change.version, change.field) for change in done.changes] == [
+    assert [(change.key[0], change.key[1], change.field) for change in done.changes] == [
         ("a", "1.0.0", "spec.machineImages[0].versions[0]"),
         ("a", "2.0.0", "spec.machineImages[0].versions[1]"),
     ]
@@ -415,8 +415,8 @@ def test_lifecycles_stay_in_order(spec: dict[str, Any]) -> None:
     """Admission would refuse the written stages, or a person's date would move."""
     done = manage(spec, ON, NOW)
     for change in done.changes:
-        listed = (done.spec["machineImages"][0] if change.image else done.spec["kubernetes"])["versions"]
-        item = next(item for item in listed if item["version"] == change.version)
+        listed = (done.spec["machineImages"][0] if change.key[0] else done.spec["kubernetes"])["versions"]
+        item = next(item for item in listed if item["version"] == change.key[1])
         assert "classification" not in item and "expirationDate" not in item
         written = stages(item)
         ranks = [stage.classification.rank for stage in written]
@@ -425,8 +425,8 @@ def test_lifecycles_stay_in_order(spec: dict[str, Any]) -> None:
         assert starts == sorted(starts)
         before = next(
             old
-            for old in (spec["machineImages"][0] if change.image else spec["kubernetes"])["versions"]
-            if old["version"] == change.version
+            for old in (spec["machineImages"][0] if change.key[0] else spec["kubernetes"])["versions"]
+            if old["version"] == change.key[1]
         )
         ends = [stage.start for stage in stages(before) if stage.classification == Classification.EXPIRED]
         assert not ends or ends == [stage.start for stage in written if stage.classification == Classification.EXPIRED]
@@ -437,15 +437,15 @@ def test_the_latest_patch_of_a_minor_is_never_given_an_end(spec: dict[str, Any])
     """Policy: Shoots would be forced to the next minor version by a date that no person has set."""
     done = manage(spec, ON, NOW)
     for change in done.changes:
-        if change.image or "expires" not in change.what:
+        if change.key[0] or "expires" not in change.what:
             continue
-        before = next(item for item in spec["kubernetes"]["versions"] if item["version"] == change.version)
+        before = next(item for item in spec["kubernetes"]["versions"] if item["version"] == change.key[1])
         had = [stage for stage in stages(before) if stage.classification == Classification.EXPIRED]
         higher = [
             item
             for item in spec["kubernetes"]["versions"]
-            if parse(item["version"]).line == parse(change.version).line
-            and parse(item["version"]) > parse(change.version)
+            if parse(item["version"]).line == parse(change.key[1]).line
+            and parse(item["version"]) > parse(change.key[1])
             and classification_at(item, NOW).is_active
         ]
         assert had or higher

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from restow.cloudprofile.shoots.profile import (
     sync_reference,
     transition_findings,
 )
+from tests.cloudprofile.hostile import PARENTS, whole
 from tests.cloudprofile.manifests import shoot_profiles
+from tests.cloudprofile.served import HUB, ApiServer
 
 
 def shoot(version: str = "1.32.1", workers: list[dict[str, Any]] | None = None, **spec: Any) -> dict[str, Any]:
@@ -145,3 +149,15 @@ def test_a_reference_without_a_name_is_none() -> None:
     """An empty reference would be looked up as a profile with an empty name."""
     (found,) = reference_findings(shoot(cloudProfile={"kind": "CloudProfile"}))
     assert (found.type.value, found.field) == ("Required", "spec.cloudProfile.name")
+
+
+def test_a_shoot_without_its_profile_changes_again_once_that_is_back() -> None:
+    """docs/cloudprofile.md would promise a way out that is none, after somebody took the finalizer off a profile."""
+    (parent, _), shoot_before = PARENTS, whole("Shoot", HUB)
+    labelled, grown = copy.deepcopy(shoot_before), copy.deepcopy(shoot_before)
+    labelled["metadata"]["labels"] = {"a": "c"}
+    grown["spec"]["provider"]["workers"][0]["maximum"] = 3
+    gone, back = (ApiServer(datetime(2026, 1, 1, tzinfo=UTC), {"cloudprofiles": held}) for held in ([], [parent]))
+    assert gone.update(labelled, shoot_before).allowed
+    assert 'CloudProfile "parent" not found' in gone.update(grown, shoot_before).refusal
+    assert back.update(grown, shoot_before).allowed
