@@ -314,7 +314,7 @@ def judged(gardener: Gardener, new: Document, old: Document | None, now: datetim
         told -= _BASTION_IMAGE - found
     found -= _LEADING - told  # row leading-starts
     if any("capabilityFlavors" in field or ".capabilities" in field for _, field in told):  # row named-once
-        found -= _FILLED
+        found -= _FILLED - told
     found -= {each for each in _SECTIONS - told if not _has(old, each[1])}  # row sections-left-out
     found -= _VERSIONS  # rows supported-once, policy-order and past-on-update
     told -= {*_VERSIONS, _DELETED}
