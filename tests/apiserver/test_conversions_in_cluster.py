@@ -26,8 +26,9 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, Resource
 from tests.apiserver.kind import Document, until
-from tests.apiserver.operators import CONFIGURATIONS, ROOT, Operator, free_port
+from tests.apiserver.operators import CONFIGURATIONS, ROOT, Operator
 from tests.docs.blocks import Block, commands, parse
+from tests.ports import free_port
 from tests.restow.commandline import restow
 
 LEASE = "restow-operator-conversions"
