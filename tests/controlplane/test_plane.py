@@ -42,6 +42,7 @@ async def test_etcd_shows_what_is_stored(plane, api):
     assert await plane.etcd.get(f"{prefix}default/nothing") is None
     with pytest.raises(NotStoredError, match=r"nothing at /registry/example.com/widgets/default/w9"):
         await plane.etcd.stored_object("example.com", "widgets", "default", "w9")
+    await admin("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com")
 
 
 async def test_built_in_kinds_are_readable_as_bytes(plane):
