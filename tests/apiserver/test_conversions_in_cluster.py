@@ -229,8 +229,9 @@ async def clean(cluster: HttpCluster) -> None:
     for name in ("restow-webhook", "restow-webhook-ca"):
         with suppress(NotFound):
             await cluster.delete(SECRETS, name, "default")
-    with suppress(NotFound):
-        await cluster.delete(LEASES, LEASE, "default")
+    leases = [item["metadata"]["name"] for item in (await cluster.list_page(LEASES, "default")).json()["items"]]
+    for name in (each for each in leases if each == LEASE or each.startswith("restow-replica-")):
+        await cluster.delete(LEASES, name, "default")  # a replica that was killed leaves the Lease of its own
 
 
 @pytest.fixture
