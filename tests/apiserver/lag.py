@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from restow.controlplane.commands import apiserver_command, free_ports
+from restow.controlplane.commands import apiserver_command
 from restow.controlplane.plane import ApiServer, ControlPlane
+from tests.ports import free_port
 
 _CRDS = b"/registry/apiextensions.k8s.io/customresourcedefinitions"
 _PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -143,7 +144,7 @@ async def late_apiserver(plane: ControlPlane) -> AsyncIterator[tuple[ApiServer, 
     server = await asyncio.start_server(line.accept, "127.0.0.1", 0)
     line.port = server.sockets[0].getsockname()[1]
     running = plane._running
-    [port] = free_ports(1)
+    port = free_port()
     url = f"https://127.0.0.1:{port}"
     admin = running.user("admin", ("system:masters",), url, datetime.now(UTC) + timedelta(days=1))
     command = apiserver_command(

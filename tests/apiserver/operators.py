@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -25,6 +24,7 @@ from restow.migrator import Migrator
 from tests.apiserver.kind import Document
 from tests.apiserver.profile_api import uninstall
 from tests.apiserver.profile_controllers import World
+from tests.ports import free_port
 from tests.restow.forked import Forked, start_unforked
 from tests.restow.forkserver import CLOCK
 
@@ -35,7 +35,6 @@ __all__ = [
     "Starter",
     "bundles",
     "clean",
-    "free_port",
     "holder",
     "operators",
 ]
@@ -49,12 +48,6 @@ CONFIGURATIONS = tuple(
 
 _PORTS = re.compile(r"at port (\d+), probes and metrics at port (\d+)")
 _DEADLINE = 60.0
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 class LoggedProcess:

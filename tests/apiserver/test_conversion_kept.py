@@ -23,9 +23,9 @@ from restow.kube.errors import ApiError, Invalid, NotFound
 from restow.kube.resources import CRDS, EVENTS, Resource
 from tests.apiserver import brittle
 from tests.apiserver.kind import until
-from tests.apiserver.operators import free_port
 from tests.apiserver.provider import url_of, webhook
 from tests.apiserver.serving import Instance, certified, serving
+from tests.ports import free_port
 
 V1ALPHA1, V1 = (Resource(brittle.GROUP, version, "vases", namespaced=True) for version in ("v1alpha1", "v1"))
 SECRETS = Resource("", "v1", "secrets", namespaced=True)

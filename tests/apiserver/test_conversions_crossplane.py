@@ -341,8 +341,11 @@ async def test_a_definition_is_compared_with_the_one_that_is_served(
     xrd = await crossplane_.xrd()
     file = tmp_path / "xrd.json"
     file.write_text(json.dumps(xrd))
-    same = await cli("diff", "cluster", file, "-o", "json")
-    assert (same.code, same.json["crds"], same.json["findings"]) == (0, [crossplane_.jobs.name], [])
-    xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].popitem()
-    file.write_text(json.dumps(xrd))
-    assert (await cli("diff", "cluster", file, "-o", "json")).json["verdict"] == "breaking"
+    try:
+        same = await cli("diff", "cluster", file, "-o", "json")
+        assert (same.code, same.json["crds"], same.json["findings"]) == (0, [crossplane_.jobs.name], [])
+        xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].popitem()
+        file.write_text(json.dumps(xrd))
+        assert (await cli("diff", "cluster", file, "-o", "json")).json["verdict"] == "breaking"
+    finally:
+        await cluster.delete(CRDS, crossplane_.jobs.name)

@@ -26,8 +26,9 @@ from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES
 from tests.apiserver.balancer import Balancer, balancing
 from tests.apiserver.kind import until
 from tests.apiserver.load import Load
-from tests.apiserver.operators import CONFIGURATIONS, ROOT, free_port
+from tests.apiserver.operators import CONFIGURATIONS, ROOT
 from tests.apiserver.test_conversions_in_cluster import LEASE, Jobs, Replicas, clean, jobs, replicas
+from tests.ports import free_port
 from tests.restow.commandline import restow
 
 __all__ = ["jobs", "replicas"]

@@ -26,8 +26,9 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, Resource
 from tests.apiserver.kind import Document, until
-from tests.apiserver.operators import CONFIGURATIONS, ROOT, Operator, free_port
+from tests.apiserver.operators import CONFIGURATIONS, ROOT, Operator
 from tests.docs.blocks import Block, commands, parse
+from tests.ports import free_port
 from tests.restow.commandline import restow
 
 LEASE = "restow-operator-conversions"
@@ -228,8 +229,9 @@ async def clean(cluster: HttpCluster) -> None:
     for name in ("restow-webhook", "restow-webhook-ca"):
         with suppress(NotFound):
             await cluster.delete(SECRETS, name, "default")
-    with suppress(NotFound):
-        await cluster.delete(LEASES, LEASE, "default")
+    leases = [item["metadata"]["name"] for item in (await cluster.list_page(LEASES, "default")).json()["items"]]
+    for name in (each for each in leases if each == LEASE or each.startswith("restow-replica-")):
+        await cluster.delete(LEASES, name, "default")  # a replica that was killed leaves the Lease of its own
 
 
 @pytest.fixture

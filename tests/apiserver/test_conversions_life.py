@@ -27,8 +27,8 @@ from restow.operator.conversions import run
 from tests.apiserver.balancer import Balancer, balancing
 from tests.apiserver.kind import Document, until
 from tests.apiserver.load import Load
-from tests.apiserver.operators import free_port
 from tests.apiserver.test_conversions_in_cluster import Jobs, clean
+from tests.ports import free_port
 
 CHANGES = int(os.environ.get("RESTOW_RULE_CHANGES", "10"))
 LIVES = Lifetimes(settle=timedelta(seconds=2), margin=timedelta(seconds=35))

@@ -19,9 +19,10 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
 from tests.apiserver.kind import until
-from tests.apiserver.operators import ROOT, Operator, free_port
+from tests.apiserver.operators import ROOT, Operator
 from tests.apiserver.test_conversions_in_cluster import Jobs, clean
 from tests.docs.blocks import parse
+from tests.ports import free_port
 
 PAGE = "docs/conversions-in-cluster.md"
 (COMMAND,) = (

@@ -12,8 +12,9 @@ import pytest
 
 from restow.controlplane.plane import ControlPlane
 from tests.apiserver.kind import until
-from tests.apiserver.operators import Operator, free_port
+from tests.apiserver.operators import Operator
 from tests.apiserver.proxy import Fault, Seen, proxy_before
+from tests.ports import free_port
 from tests.restow.forked import Forked
 
 MODES: dict[str, tuple[str, ...]] = {"family": (), "conversions": ("--conversions",)}

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ import pytest
 from restow.controlplane.binaries import find_binaries
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.errors import Conflict
-from restow.kube.resources import CRDS, EVENTS
+from restow.kube.errors import Conflict, NotFound
+from restow.kube.resources import CRDS, EVENTS, LEASES
 from restow.migrator import Migrator, Options
 from restow.migrator.operate.conditions import MIGRATED
 from restow.migrator.operate.policy import LABEL, asking
@@ -30,7 +30,8 @@ from tests.restow.forked import Forked
 COUNT = 60
 DEADLINE = 60.0
 AT_ONCE = Options(settle_s=0.0, resume=True)
-LEASE = 'restow_leader{lease="default/restow-operator-standalone-migrator"} 1.0'
+LEASE = "restow-operator-standalone-migrator"
+LEADS = f'restow_leader{{lease="default/{LEASE}"}} 1.0'
 _PORT = re.compile(r"probes and metrics at port (\d+)")
 Kubectl = Callable[..., Awaitable[tuple[int, str]]]
 
@@ -53,6 +54,14 @@ async def kubectl(kubeconfig: Path) -> Kubectl:
     return run
 
 
+@pytest.fixture(autouse=True)
+async def _lease_goes(cluster: HttpCluster) -> AsyncIterator[None]:
+    """A Lease that is left would be removed with the next server that a test removes from this namespace."""
+    yield
+    with suppress(NotFound):
+        await cluster.delete(LEASES, LEASE, "default")
+
+
 @pytest.fixture
 async def old(kind: Kind) -> Kind:
     """Objects at v1alpha1, the version of storage; v1beta1 is served."""
@@ -72,7 +81,7 @@ class Replica(LoggedProcess):
 
     async def leads(self) -> bool:
         """Whether its metrics say so."""
-        return LEASE in await self.get("/metrics")
+        return LEADS in await self.get("/metrics")
 
     async def get(self, path: str) -> str:
         """Ask its probes' port."""

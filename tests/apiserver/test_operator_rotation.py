@@ -20,10 +20,11 @@ from restow.kube.cluster import PatchType
 from restow.operator import Settings, run
 from tests.apiserver.kind import Document, until
 from tests.apiserver.load import Load
-from tests.apiserver.operators import bundles, clean, free_port
+from tests.apiserver.operators import bundles, clean
 from tests.apiserver.profile_api import Api
 from tests.apiserver.profile_controllers import World
 from tests.apiserver.proxy import Proxy, Seen
+from tests.ports import free_port
 
 LIVES = Lifetimes(settle=timedelta(seconds=2), margin=timedelta(seconds=4))
 PATIENCE = 120.0

@@ -35,7 +35,7 @@ from restow.migrator.operate.references import NO_REFERENCES
 from restow.rbac import FAMILY, Asked, Command, Grant, grants
 from tests.apiserver.accounts import Account, Accounts, audited_plane, used
 from tests.apiserver.kind import Kind, until
-from tests.apiserver.operators import bundles, free_port, operators
+from tests.apiserver.operators import bundles, operators
 from tests.apiserver.profile_controllers import World
 from tests.apiserver.provider import CACHES, GATEWAYS, Provider
 from tests.apiserver.proxy import Answer, Seen, proxy_before
@@ -43,6 +43,7 @@ from tests.apiserver.serving import MANIFESTS, Instance, certified, serving
 from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas, keeping
 from tests.apiserver.test_conversions_in_cluster import gone as no_rules
 from tests.apiserver.test_references import Others, a_release
+from tests.ports import free_port
 from tests.restow.commandline import Ran, restow
 
 CRD = CRDS.full_name

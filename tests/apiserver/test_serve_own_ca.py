@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,14 +20,9 @@ from tests.apiserver.kind import until
 from tests.apiserver.provider import GATEWAYS, STASH, Provider, at
 from tests.apiserver.serving import MANIFESTS, Instance
 from tests.conversion.certificates.ca.test_targets import on_unknown_curve
+from tests.ports import free_port
 
 HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 async def spoil(cluster: HttpCluster, change: dict[str, object], secret: str = "restow-webhook") -> None:

@@ -28,8 +28,9 @@ from tests.apiserver.kind import Document, until
 from tests.apiserver.provider import GATEWAYS, Provider
 from tests.apiserver.serving import MANIFESTS, Instance
 from tests.apiserver.test_proof import stored_at, trim
-from tests.apiserver.test_serve_own_ca import HOOKS, free_port
+from tests.apiserver.test_serve_own_ca import HOOKS
 from tests.apiserver.webhook import ConvertedKind, Webhook
+from tests.ports import free_port
 from tests.restow.commandline import Cli, Ran, restow
 
 KEPT = "restow-webhook"

@@ -17,6 +17,9 @@ from tests.restow import forkserver
 
 RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
 
+_CACHES = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+"""Where the binaries of control planes are; without it a command would build them below another home folder."""
+
 _TIMEOUT = 120.0  # seconds
 _OF_PYTHON = ("PYTHON", "LANG", "LC_", "TZ")  # variables that Python reads when it starts
 
@@ -74,7 +77,8 @@ def restow(
     configured = ("--kubeconfig", str(kubeconfig)) if kubeconfig is not None else ()
     quiet = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "FORCE_COLOR", "COLUMNS")}
     words = [*map(str, arguments), *configured]
-    env = quiet | {"HOME": "/nonexistent", "RESTOW_PATIENCE": "3"} | dict(environment or {})
+    usual = {"HOME": "/nonexistent", "XDG_CACHE_HOME": _CACHES, "RESTOW_PATIENCE": "3"}
+    env = quiet | usual | dict(environment or {})
     if command == RESTOW and not any(name.startswith(_OF_PYTHON) for name in environment or ()):
         done = forkserver.run(words, stdin=stdin, cwd=cwd, env=env, timeout=_TIMEOUT)
     else:

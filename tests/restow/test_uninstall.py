@@ -35,6 +35,7 @@ OTHERS = {
     "migrator/references/move.py": "references of users, and backups",
     "cloudprofile/controllers/reconcilers.py": "the status of objects of the CloudProfile family",
     "restow/uninstall/leftovers.py": "removes only",
+    "restow/upgrade/rehearsal.py": "copies of objects, in a control plane of its own that ends with the command",
 }
 """Modules that write, and leave nothing that is to be removed but what the table has for them."""
 
