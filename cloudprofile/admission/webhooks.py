@@ -72,7 +72,7 @@ class _Webhook:
         """Return the webhook as an entry of a configuration."""
         rules = [
             webhook_rule(GROUP, self.version, each.plural, self.operations, namespaced=each.namespaced)
-            for each in map(RESOURCES.__getitem__, self.kinds)
+            for each in (RESOURCES[kind] for kind in self.kinds)
         ]
         return webhook_document(
             f"{name}.restow.{GROUP}",

@@ -152,7 +152,7 @@ def test_a_reference_without_a_name_is_none() -> None:
 
 
 def test_a_shoot_without_its_profile_changes_again_once_that_is_back() -> None:
-    """docs/cloudprofile.md would promise a way out that is none, after somebody took the finalizer off a profile."""
+    """If a user removes a profile's finalizer, creating the profile again must make its Shoots editable again."""
     (parent, _), shoot_before = PARENTS, whole("Shoot", HUB)
     labelled, grown = copy.deepcopy(shoot_before), copy.deepcopy(shoot_before)
     labelled["metadata"]["labels"] = {"a": "c"}
